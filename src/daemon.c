@@ -39,7 +39,7 @@ static double time_to_begin(struct daemon *d, double now)
 double daemon_sync(struct daemon *d)
 {
     double now = clock_monotonic(), next = time_to_begin(d, now);
-    return d->begun ? proxy_turn(d->proxy, d->socket, now)
+    return d->begun ? proxy_sync(d->proxy, d->socket, now)
                     : clock_earlier(next, proxy_keep(d->proxy, d->socket, now));
 }
 

@@ -55,7 +55,7 @@ cJSON *offline_compute(const struct options *options, explain_answer_fn answer, 
     cJSON *json = NULL;
     if (offline_open(&o, options, false, err) == 0) {
         struct explain_sources sources;
-        proxy_settle(o.proxy);
+        proxy_decide(o.proxy);
         proxy_explain_sources(o.proxy, &sources);
         sources.from_manifests = true;
         json = answer(&sources, query);

@@ -10,7 +10,7 @@
 /* Of backends, for each queue of what waits: the kernel takes one in 2 to 4 microseconds. */
 #define PORTION 4000
 
-/* ---- to rulesets ---- */
+/* ---- to the tables ---- */
 
 /* The ruleset of a family, which is about to change; NULL if the family is not in use. */
 static struct ruleset *changing(struct proxy *proxy, enum family which)
@@ -18,59 +18,10 @@ static struct ruleset *changing(struct proxy *proxy, enum family which)
     return proxy->tables[which] ? table_changing(proxy->tables[which]) : NULL;
 }
 
+/* For the log of a table. */
 static char *owner_of(void *ctx, const struct frontend *frontend)
 {
     return policy_owner(((struct proxy *)ctx)->policy, frontend);
-}
-
-static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
-{
-    struct ruleset *ruleset = changing(ctx, (enum family)port->family);
-    if (ruleset)
-        ruleset_set_port(ruleset, port->id, route);
-}
-
-static bool on_change_port(void *ctx, const struct port_state *port,
-                           const struct port_route_change *change)
-{
-    struct ruleset *ruleset = changing(ctx, (enum family)port->family);
-    return !ruleset || ruleset_change_port(ruleset, port->id, change);
-}
-
-static void on_remove_port(void *ctx, const struct port_state *port)
-{
-    struct ruleset *ruleset = changing(ctx, (enum family)port->family);
-    if (ruleset)
-        ruleset_remove_port(ruleset, port->id);
-}
-
-static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
-{
-    struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
-    if (ruleset)
-        ruleset_set(ruleset, frontend, route);
-}
-
-static void on_remove(void *ctx, const struct frontend *frontend)
-{
-    struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
-    if (ruleset)
-        ruleset_remove(ruleset, frontend);
-}
-
-static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
-{
-    struct ruleset *ruleset = changing(ctx, family);
-    if (ruleset)
-        ruleset_use_cluster_ip(ruleset, address, in_use);
-}
-
-static void on_hairpin(void *ctx, enum family family, uint8_t protocol,
-                       const struct backend *backend, bool in_use)
-{
-    struct ruleset *ruleset = changing(ctx, family);
-    if (ruleset)
-        ruleset_use_hairpin(ruleset, protocol, backend, in_use);
 }
 
 static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
@@ -87,37 +38,15 @@ static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
         ruleset_set_pod_cidrs(ruleset, ranges);
 }
 
-/* ---- to health checks and conntrack ---- */
-
-static void on_health_check(void *ctx, const char *service_id, enum family family, uint16_t port,
-                            size_t local_ready)
-{
-    struct proxy *proxy = ctx;
-    if (proxy->health && proxy->tables[family])
-        health_service(proxy->health, service_id, family, port, local_ready);
-}
-
-static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
-                     const struct backend *serving, size_t n)
-{
-    struct proxy *proxy = ctx;
-    if (proxy->flows && proxy->tables[frontend->family])
-        flow_cleaner_note(proxy->flows, frontend, claimed, serving, n);
-}
-
-static bool on_waits(const void *ctx, const struct port_state *port)
-{
-    const struct table *table = ((const struct proxy *)ctx)->tables[port->family];
-    return table && ruleset_port_is_waiting(table_ruleset(table), port->id);
-}
-
 /* A frontend of an earlier run that is gone by now. */
 static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
-    on_flows(ctx, frontend, false, NULL, 0);
+    struct proxy *proxy = ctx;
+    if (proxy->flows)
+        flow_cleaner_note(proxy->flows, frontend, false, NULL, 0);
 }
 
-/* ---- to policy ---- */
+/* ---- from the node ---- */
 
 static void on_zone(void *ctx, const char *zone)
 {
@@ -232,17 +161,6 @@ static int make_tables(struct proxy *proxy, const struct proxy_config *config, s
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
-    const struct policy_ops policy_ops = {.set_port = on_set_port,
-                                          .change_port = on_change_port,
-                                          .remove_port = on_remove_port,
-                                          .set = on_set,
-                                          .remove = on_remove,
-                                          .cluster_ip = on_cluster_ip,
-                                          .hairpin = on_hairpin,
-                                          .flows = on_flows,
-                                          .health_check = on_health_check,
-                                          .waits = on_waits,
-                                          .ctx = proxy};
     const struct caches_ops caches_ops = {on_node, on_node_gone, on_nodes_complete, on_triggered,
                                           proxy};
     const struct node_info_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
@@ -254,13 +172,19 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->node_seen_ctx = config->node_seen_ctx;
     caches_init(&proxy->caches, &caches_ops, on_service_cidrs);
     proxy->caches.no_external_ips = config->no_external_ips;
-    proxy->policy =
-        policy_new(proxy->caches.services, proxy->caches.slices, config->node.name, &policy_ops);
-    policy_set_events(proxy->policy, config->events);
     if (make_tables(proxy, config, err)) {
         proxy_free(proxy);
         return NULL;
     }
+    proxy->policy =
+        policy_new(&(struct policy_config){.node_name = config->node.name,
+                                           .services = proxy->caches.services,
+                                           .slices = proxy->caches.slices,
+                                           .tables = {proxy->tables[0], proxy->tables[1]},
+                                           .flows = proxy->flows,
+                                           .health = proxy->health,
+                                           .health_check = health_service,
+                                           .events = config->events});
     proxy->node = node_info_new(&config->node, &node_ops);
     return proxy;
 }
@@ -270,7 +194,8 @@ void proxy_free(struct proxy *proxy)
     if (!proxy)
         return;
     node_info_free(proxy->node);
-    policy_free(proxy->policy);
+    if (proxy->policy)
+        policy_free(proxy->policy);
     caches_clear(&proxy->caches);
     for (int i = 0; i < FAMILY_COUNT; i++)
         table_free(proxy->tables[i]);
@@ -304,13 +229,13 @@ void proxy_foreign_settled(void *ctx, const struct table_program *program)
             table_foreign_settled(proxy->tables[i], program);
 }
 
-/* ---- turns ---- */
+/* ---- syncs ---- */
 
 /* What has come so far is in the kernel. */
 static bool is_in_force(const struct proxy *proxy, enum family which)
 {
     const struct table *table = proxy->tables[which];
-    return table ? table_is_in_force(table) : proxy->settled;
+    return table ? table_is_in_force(table) : proxy->all_handed_on;
 }
 
 /* Flows and times. */
@@ -334,7 +259,7 @@ static void tell_in_force(struct proxy *proxy, enum family which)
     const struct table *table = proxy->tables[which];
     if (table && !ruleset_knows_kernel(table_ruleset(table)))
         return;
-    policy_settle_health_checks(proxy->policy, which);
+    policy_sync_health_checks(proxy->policy, which);
     if (table)
         tell_of_table(proxy, which);
 }
@@ -363,20 +288,21 @@ static void check_node_name(struct proxy *proxy)
                  proxy->node_name);
 }
 
-double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
+double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
 {
     if (!proxy_is_synced(proxy))
         return 0;
     vec_free(&proxy->in_the_way); /* policy has decided who has them */
-    proxy->settled = policy_settle_some(proxy->policy, proxy->begun ? proxy->portion : SIZE_MAX);
+    proxy->all_handed_on =
+        policy_sync_some(proxy->policy, proxy->begun ? proxy->portion : SIZE_MAX);
     proxy->begun = true;
     check_node_name(proxy);
-    double next = proxy->settled ? 0 : now;
+    double next = proxy->all_handed_on ? 0 : now;
     char *about = policy_changed_services(proxy->policy);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (proxy->tables[i])
-            next = clock_earlier(next,
-                                 table_turn(proxy->tables[i], !proxy->settled, about, socket, now));
+            next = clock_earlier(
+                next, table_turn(proxy->tables[i], !proxy->all_handed_on, about, socket, now));
         tell_in_force(proxy, (enum family)i);
     }
     free(about);
@@ -399,13 +325,13 @@ double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
 
 void proxy_dump(struct proxy *proxy, FILE *out)
 {
-    policy_settle(proxy->policy);
+    policy_sync(proxy->policy);
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (proxy->tables[i])
             ruleset_dump(table_changing(proxy->tables[i]), out);
 }
 
-void proxy_settle(struct proxy *proxy)
+void proxy_decide(struct proxy *proxy)
 {
-    policy_settle(proxy->policy);
+    policy_sync(proxy->policy);
 }

@@ -25,10 +25,10 @@ struct proxy_config {
     struct node_info_config node;
     bool families[FAMILY_COUNT];                  /* those in use */
     struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
-    size_t portion;     /* see policy_settle_some(); 0: so much that a turn takes less than 0.1 s */
-    double sync_period; /* kube-proxy's, in seconds; 0: its default */
-    double audit_period;             /* see struct table_config */
-    bool no_external_ips;            /* external IPs of Services are not proxied */
+    size_t portion;       /* see policy_sync_some(); 0: so much that a turn takes less than 0.1 s */
+    double sync_period;   /* kube-proxy's, in seconds; 0: its default */
+    double audit_period;  /* see struct table_config */
+    bool no_external_ips; /* external IPs of Services are not proxied */
     struct health *health;           /* told of health check node ports; may be NULL; borrowed */
     struct flow_cleaner *flows;      /* told of stale UDP flows; may be NULL; borrowed */
     const struct event_sink *events; /* for events about Services; may be NULL; borrowed */
@@ -75,10 +75,10 @@ size_t proxy_refused(const struct proxy *proxy);
  * @now  clock_monotonic
  * Returns when it wants to be called next even if nothing changes, or 0.
  */
-double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now);
+double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now);
 
 /**
- * In place of proxy_turn() until the first programming may begin: keeps the rules of an earlier run
+ * In place of proxy_sync() until the first programming may begin: keeps the rules of an earlier run
  * as they are, so that nobody can cut this program off from what it waits for.
  */
 double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now);
@@ -100,7 +100,7 @@ double proxy_connections_read(const struct proxy *proxy);
 void proxy_dump(struct proxy *proxy, FILE *out);
 
 /** Decides what has changed without programming it. For a proxy that never takes a turn. */
-void proxy_settle(struct proxy *proxy);
+void proxy_decide(struct proxy *proxy);
 
 /** What explanations are made from (explain.h); borrowed until the next change. */
 void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources);

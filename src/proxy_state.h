@@ -20,9 +20,9 @@ struct proxy {
     struct flow_cleaner *flows;
     void (*node_seen)(void *ctx, const struct node *node); /* NULL: nobody wants to know */
     void *node_seen_ctx;
-    size_t portion; /* how much policy hands on in one turn, */
-    bool begun;     /* but the first, in which it hands on all that there is */
-    bool settled;   /* that was all */
+    size_t portion;     /* how much policy hands on in one sync, */
+    bool begun;         /* but the first, in which it hands on all that there is */
+    bool all_handed_on; /* that was all */
     /* An earlier run may have given them to Services: the client does not get through. */
     VEC(struct frontend) in_the_way;
     char *node_name;

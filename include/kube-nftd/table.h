@@ -10,7 +10,6 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 #include "kube-nftd/netlink.h"
-#include "kube-nftd/policy.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -491,7 +490,7 @@ struct sync_figures *table_syncs(struct table *table);
  * Commits if there is something to commit and its time has come, and goes on with the look through
  * the table. Says and counts failures itself.
  * @more_to_come  the ruleset was not told of all that has changed so far
- * @about         the Services of a commit, for its line (change_log.h); NULL: none
+ * @about         the Services of a commit, for its line; NULL: none
  * Returns when it wants to be called again, or 0.
  */
 double table_turn(struct table *table, bool more_to_come, const char *about,

@@ -161,7 +161,9 @@ static void tell_change(struct endpoint_slice_cache *cache, struct cached_slice 
     const struct endpoint_slice *slice = after ? after : before;
     struct slice_ports old = all_ports(before), new = all_ports(after);
     struct address_index *index = entry->owner->indexes[slice->family];
-    endpoint_merge_begin(merge, before, after);
+    const bool is_only_one = !index && !(before && after);
+    if (!is_only_one)
+        endpoint_merge_begin(merge, before, after);
     if (index)
         endpoint_merge_index(merge, index, &entry->slice);
     while (old.n || new.n) {
@@ -174,7 +176,7 @@ static void tell_change(struct endpoint_slice_cache *cache, struct cached_slice 
         const struct slice_port *port = is.n ? is.v : was.v;
         struct service_port_ref ref = {slice->service_id, slice->family, port->name,
                                        port->protocol};
-        if (!index && !(before && after)) { /* it is the only slice */
+        if (is_only_one) {
             cache->changed(cache->ctx, &ref, NULL, 0);
             continue;
         }

@@ -1,40 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy.h"
+#include "claims.h"
 
-#include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
-
+#include <stdlib.h>
 #include <string.h>
-
-struct claims {
-    struct hash_table targets;
-    VEC(struct frontend_state *) noted[CLAIMS_QUEUES];
-    size_t conflicts, reserved_claimed;
-    const struct reserved *reserved;
-    const struct event_sink *events; /* NULL: nobody wants them */
-};
-
-struct claims *claims_new(const struct reserved *reserved)
-{
-    struct claims *claims = xcalloc(1, sizeof(*claims));
-    claims->reserved = reserved;
-    return claims;
-}
-
-void claims_set_events(struct claims *claims, const struct event_sink *events)
-{
-    claims->events = events;
-}
-
-size_t claims_conflicts(const struct claims *claims)
-{
-    return claims->conflicts;
-}
-
-size_t claims_reserved(const struct claims *claims)
-{
-    return claims->reserved_claimed;
-}
 
 void claims_note(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
 {
@@ -57,29 +25,11 @@ static struct frontend_state *find(const struct claims *claims, const struct fro
     return hash_table_find(&claims->targets, key_of, hash_key_of_frontend(frontend));
 }
 
-static struct frontend_state *find_or_add(struct claims *claims, const struct frontend *frontend)
-{
-    struct frontend_state *target = find(claims, frontend);
-    if (target)
-        return target;
-    target = xcalloc(1, sizeof(*target));
-    target->frontend = *frontend;
-    hash_table_add(&claims->targets, key_of, &target->link);
-    return target;
-}
-
 const struct frontend_state *claims_find(const struct claims *claims,
                                          const struct frontend *frontend)
 {
     struct frontend_state *target = find(claims, frontend);
     return target && target->claims ? target : NULL;
-}
-
-void claims_note_frontend(struct claims *claims, const struct frontend *frontend)
-{
-    struct frontend_state *target = find(claims, frontend);
-    if (target)
-        claims_note(claims, target, CLAIMS_FEW);
 }
 
 /* It is in both chains, of which mostly one is short: a port may have very many addresses, and very
@@ -107,7 +57,12 @@ void claims_begin(struct port_state *port)
 void claims_add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
                 enum claim_kind kind)
 {
-    struct frontend_state *target = find_or_add(claims, frontend);
+    struct frontend_state *target = find(claims, frontend);
+    if (!target) {
+        target = xcalloc(1, sizeof(*target));
+        target->frontend = *frontend;
+        hash_table_add(&claims->targets, key_of, &target->link);
+    }
     struct claim *claim = claim_of_port(port, target);
     if (!claim) {
         claim = xcalloc(1, sizeof(*claim));
@@ -202,10 +157,10 @@ const char *claims_reason(const struct claim *winner, const struct claim *loser)
     return why;
 }
 
-/* All nodes that know the same objects decide the same; where one of @kinds is a node port, each at
- * its own address. */
+/* Takes @note. All nodes that know the same objects decide the same; where one of @kinds is a node
+ * port, each at its own address. */
 static void report(const struct claims *claims, const struct claim *claim, unsigned kinds,
-                   enum event_type type, const char *reason, const char *note)
+                   enum event_type type, const char *reason, char *note)
 {
     const struct service *service = service_of(claim);
     const struct object_event event = {.kind = KIND_SERVICE,
@@ -217,69 +172,42 @@ static void report(const struct claims *claims, const struct claim *claim, unsig
                                        .note = note,
                                        .everywhere = !(kinds & CLAIM_NODE_PORT)};
     event_report(claims->events, &event);
-}
-
-static void report_loser(const struct claims *claims, const struct claim *loser,
-                         const struct claim *winner)
-{
-    char text[FRONTEND_TEXT_SIZE];
-    if (!claims->events)
-        return;
-    char *note = xasprintf("%s goes to Service %s, which %s",
-                           frontend_format(&loser->target->frontend, text), service_of(winner)->id,
-                           claims_reason(winner, loser));
-    report(claims, loser, loser->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
-           note);
     free(note);
 }
 
-/* The one that was left out up to now has the frontend. */
-static void say_taken_over(const struct claims *claims, const struct claim *winner)
+/* The one that did not have the frontend up to now has it. */
+static void log_taken_over(const struct claims *claims, const struct claim *winner)
 {
-    const struct frontend *frontend = &winner->target->frontend;
     char text[FRONTEND_TEXT_SIZE];
-    log_info("policy", "frontend=%s now belongs to service=%s", frontend_format(frontend, text),
-             service_of(winner)->id);
-    if (!claims->events)
-        return;
-    char *note = xasprintf("%s now belongs to this Service", frontend_format(frontend, text));
-    report(claims, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver", note);
-    free(note);
+    frontend_format(&winner->target->frontend, text);
+    log_info("policy", "frontend=%s now belongs to service=%s", text, service_of(winner)->id);
+    report(claims, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver",
+           xasprintf("%s now belongs to this Service", text));
 }
 
-static void say_losers(const struct claims *claims, const struct frontend_state *target,
+/* Those that do not have the frontend, since @winner has it, or the API server (NULL). */
+static void log_losers(const struct claims *claims, const struct frontend_state *target,
                        const struct claim *winner)
 {
+    static const char reserved[] = "is not programmed: the API server uses that address and port";
     char text[FRONTEND_TEXT_SIZE];
     for (struct claim *claim = target->claims; claim; claim = claim->next_of_target) {
-        if (claim->said || claim == winner || !claim->kinds)
+        if (claim->logged || claim == winner || !claim->kinds)
             continue;
-        claim->said = true;
-        log_warn("policy", "frontend=%s of service=%s goes to service=%s, which %s",
-                 frontend_format(&target->frontend, text), service_of(claim)->id,
-                 service_of(winner)->id, claims_reason(winner, claim));
-        report_loser(claims, claim, winner);
-    }
-}
-
-static void say_reserved(const struct claims *claims, const struct frontend_state *target)
-{
-    char text[FRONTEND_TEXT_SIZE];
-    for (struct claim *claim = target->claims; claim; claim = claim->next_of_target) {
-        if (claim->said || !claim->kinds)
+        claim->logged = true;
+        frontend_format(&target->frontend, text);
+        const char *loser = service_of(claim)->id;
+        if (!winner) {
+            log_warn("policy", "frontend=%s of service=%s %s", text, loser, reserved);
+            report(claims, claim, claim->kinds, EVENT_WARNING, "FrontendReserved",
+                   xasprintf("%s %s", text, reserved));
             continue;
-        claim->said = true;
-        log_warn(
-            "policy",
-            "frontend=%s of service=%s is not programmed: the API server uses that address and "
-            "port",
-            frontend_format(&target->frontend, text), service_of(claim)->id);
-        if (!claims->events)
-            continue;
-        char *note = xasprintf("%s is not programmed: the API server uses that address and port",
-                               frontend_format(&target->frontend, text));
-        report(claims, claim, claim->kinds, EVENT_WARNING, "FrontendReserved", note);
-        free(note);
+        }
+        const char *other = service_of(winner)->id, *why = claims_reason(winner, claim);
+        log_warn("policy", "frontend=%s of service=%s goes to service=%s, which %s", text, loser,
+                 other, why);
+        report(claims, claim, claim->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
+               xasprintf("%s goes to Service %s, which %s", text, other, why));
     }
 }
 
@@ -292,33 +220,56 @@ static const struct claim *first_of(const struct frontend_state *target)
     return first;
 }
 
-/* What was said holds no longer if somebody else has it now. */
-static void set_winner(struct claims *claims, struct frontend_state *target,
-                       const struct claim *winner, bool reserved)
+static int compare_frontends(const void *a, const void *b)
 {
-    const struct port_state *port = winner ? winner->port : NULL;
-    if (target->winner != port || target->reserved != reserved)
-        for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
-            claim->said = false;
-    claims->reserved_claimed += reserved;
-    claims->reserved_claimed -= target->reserved;
-    target->winner = port;
-    target->reserved = reserved;
+    return memcmp(a, b, sizeof(struct frontend));
+}
+
+static bool is_reserved(const struct claims *claims, const struct frontend *frontend)
+{
+    for (int i = 0; i < RESERVED_LISTS; i++)
+        if (claims->reserved[i].n && bsearch(frontend, claims->reserved[i].v, claims->reserved[i].n,
+                                             sizeof(*frontend), compare_frontends))
+            return true;
+    return false;
+}
+
+void claims_reserve(struct claims *claims, enum reserved_list which, frontend_vec frontends)
+{
+    frontend_vec *known = &claims->reserved[which], before = *known;
+    if (frontends.n)
+        qsort(frontends.v, frontends.n, sizeof(*frontends.v), compare_frontends);
+    *known = frontends;
+    if (before.n != frontends.n ||
+        (before.n && memcmp(before.v, frontends.v, before.n * sizeof(*before.v)) != 0)) {
+        const frontend_vec *both[] = {&before, known};
+        for (int i = 0; i < 2; i++) {
+            vec_each (both[i], frontend) {
+                struct frontend_state *target = find(claims, frontend);
+                if (target && target->reserved != is_reserved(claims, frontend))
+                    claims_note(claims, target, CLAIMS_FEW);
+            }
+        }
+    }
+    vec_free(&before);
 }
 
 const struct claim *claims_decide(struct claims *claims, struct frontend_state *target)
 {
     const struct claim *first = first_of(target);
-    bool reserved =
-        first && rank_of(first) == RANK_NAMED && reserved_has(claims->reserved, &target->frontend);
+    bool reserved = first && rank_of(first) == RANK_NAMED && is_reserved(claims, &target->frontend);
     const struct claim *winner = reserved ? NULL : first;
-    if (winner && winner->said)
-        say_taken_over(claims, winner);
-    set_winner(claims, target, winner, reserved);
-    if (reserved)
-        say_reserved(claims, target);
-    else
-        say_losers(claims, target, winner);
+    const struct port_state *port = winner ? winner->port : NULL;
+    if (winner && winner->logged)
+        log_taken_over(claims, winner);
+    if (target->winner != port || target->reserved != reserved)
+        for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
+            claim->logged = false; /* that another one has it */
+    claims->withheld += reserved;
+    claims->withheld -= target->reserved;
+    target->winner = port;
+    target->reserved = reserved;
+    log_losers(claims, target, winner);
     return winner;
 }
 
@@ -328,27 +279,15 @@ static void forget(struct claims *claims, struct frontend_state *target)
     free(target);
 }
 
-bool claims_settle(struct claims *claims, enum claims_queue queue,
-                   void (*decide)(void *ctx, struct frontend_state *target), void *ctx,
-                   const size_t *left)
+void claims_unnote(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
 {
-    size_t n = claims->noted[queue].n, i = 0;
-    for (; i<n && * left> 0; i++) {
-        struct frontend_state *target = claims->noted[queue].v[i];
-        target->queued &= ~(1U << queue);
-        if (target->noted)
-            decide(ctx, target);
-        target->noted = false;
-        if (!target->claims && !target->queued)
-            forget(claims, target);
-    }
-    vec_drop_first(&claims->noted[queue], i);
-    return claims->noted[queue].n == 0;
+    target->noted = false;
+    target->queued &= ~(1U << queue);
+    if (!target->claims && !target->queued)
+        forget(claims, target);
 }
 
-/* ---- the end ---- */
-
-void claims_free(struct claims *claims)
+void claims_clear(struct claims *claims)
 {
     hash_table_each (&claims->targets, struct frontend_state, target) {
         struct claim *claim, *next;
@@ -360,5 +299,6 @@ void claims_free(struct claims *claims)
     }
     for (int queue = 0; queue < CLAIMS_QUEUES; queue++)
         vec_free(&claims->noted[queue]);
-    free(claims);
+    for (int i = 0; i < RESERVED_LISTS; i++)
+        vec_free(&claims->reserved[i]);
 }

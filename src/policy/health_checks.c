@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "health_checks.h"
 
-#include "kube-nftd/base.h"
-
+#include <stdlib.h>
 #include <string.h>
 
 /* A Service whose health check has to be looked at again. */
@@ -13,28 +12,9 @@ struct health_check {
     bool noted[FAMILY_COUNT]; /* in checks->noted */
 };
 
-struct health_checks {
-    const struct service_cache *services;
-    const struct endpoint_slice_cache *slices;
-    struct hash_table by_service;
-    VEC(struct health_check *) noted[FAMILY_COUNT];
-    /* Scratch, kept for its memory. */
-    endpoint_vec endpoints;
-    VEC(struct backend) addresses; /* with port 0 */
-};
-
 static struct hash_key key_of(const struct hash_link *link)
 {
     return hash_key_of_text(((const struct health_check *)link)->service_id);
-}
-
-struct health_checks *health_checks_new(const struct service_cache *services,
-                                        const struct endpoint_slice_cache *slices)
-{
-    struct health_checks *checks = xcalloc(1, sizeof(*checks));
-    checks->services = services;
-    checks->slices = slices;
-    return checks;
 }
 
 static void forget(struct health_checks *checks, struct health_check *check)
@@ -44,7 +24,7 @@ static void forget(struct health_checks *checks, struct health_check *check)
     free(check);
 }
 
-void health_checks_free(struct health_checks *checks)
+void health_checks_clear(struct health_checks *checks)
 {
     hash_table_each (&checks->by_service, struct health_check, check)
         forget(checks, check);
@@ -52,7 +32,6 @@ void health_checks_free(struct health_checks *checks)
         vec_free(&checks->noted[family]);
     vec_free(&checks->endpoints);
     vec_free(&checks->addresses);
-    free(checks);
 }
 
 void health_checks_note(struct health_checks *checks, const char *service_id)
@@ -71,34 +50,19 @@ void health_checks_note(struct health_checks *checks, const char *service_id)
     }
 }
 
-/* Puts the addresses of local ready endpoints, over all ports of the Service, into the scratch. */
-static void gather(struct health_checks *checks, const struct service *service, enum family family,
-                   const struct location *here)
+size_t health_checks_count(struct health_checks *checks, const struct service *service,
+                           enum family family, const struct location *here)
 {
     vec_clear(&checks->addresses);
     vec_each (&service->ports, port) {
         struct service_port_ref ref = {service->id, family, port->name, port->protocol};
         endpoint_slice_cache_merge(checks->slices, &ref, &checks->endpoints);
-        vec_each (&checks->endpoints, endpoint) {
-            if (endpoint_is_local(endpoint, here) && endpoint_is_ready(endpoint))
-                vec_push(&checks->addresses, (struct backend){endpoint->address, 0});
-        }
+        vec_each (&checks->endpoints, it)
+            if (it->flags & ENDPOINT_READY && it->node_name && it->node_name == here->node_name)
+                vec_push(&checks->addresses, it->address);
     }
-}
-
-size_t health_checks_count(struct health_checks *checks, const struct service *service,
-                           enum family family, const struct location *here)
-{
-    gather(checks, service, family, here);
-    const struct backend *addresses = checks->addresses.v;
-    size_t n = checks->addresses.n;
-    if (n == 0)
-        return 0;
-    qsort(checks->addresses.v, n, sizeof(*addresses), backend_compare);
-    size_t distinct = 1;
-    for (size_t i = 1; i < n; i++)
-        distinct += backend_compare(&addresses[i - 1], &addresses[i]) != 0;
-    return distinct;
+    addresses_normalize(&checks->addresses);
+    return checks->addresses.n;
 }
 
 static bool is_idle(const struct health_check *check)
@@ -109,34 +73,32 @@ static bool is_idle(const struct health_check *check)
     return true;
 }
 
-static void settle(struct health_checks *checks, struct health_check *check, enum family family,
-                   const struct location *here, const struct policy_ops *ops)
+static void sync_check(struct health_checks *checks, struct health_check *check, enum family family,
+                       const struct location *here)
 {
     const struct service *service = service_cache_get(checks->services, check->service_id);
-    bool wanted = service && service->health_check_node_port != 0 && !service->skipped &&
-                  service->has_cluster_ip[family];
-    if (wanted || check->open[family])
-        ops->health_check(ops->ctx, check->service_id, family,
-                          wanted ? service->health_check_node_port : 0,
-                          wanted ? health_checks_count(checks, service, family, here) : 0);
-    check->open[family] = wanted;
+    const bool open = checks->told[family] && service && service->health_check_node_port != 0 &&
+                      !service->skipped && service->has_cluster_ip[family];
+    if (open)
+        checks->tell(checks->health, check->service_id, family, service->health_check_node_port,
+                     health_checks_count(checks, service, family, here));
+    else if (check->open[family])
+        checks->tell(checks->health, check->service_id, family, 0, 0);
+    check->open[family] = open;
     check->noted[family] = false;
     if (is_idle(check))
         forget(checks, check);
 }
 
-void health_checks_settle(struct health_checks *checks, enum family family,
-                          const struct location *here,
-                          bool (*waits)(const void *ctx, const char *service_id,
-                                        enum family family),
-                          const void *ctx, const struct policy_ops *ops)
+void health_checks_sync(struct health_checks *checks, enum family family,
+                        const struct location *here, service_waits_fn waits, const void *ctx)
 {
     size_t n = 0;
     vec_each (&checks->noted[family], check) {
         if (waits(ctx, (*check)->service_id, family))
             checks->noted[family].v[n++] = *check;
         else
-            settle(checks, *check, family, here, ops);
+            sync_check(checks, *check, family, here);
     }
     checks->noted[family].n = n;
 }

@@ -5,12 +5,20 @@
 
 #include "kube-nftd/policy.h"
 
-struct health_checks;
+/* The caches and who is told are borrowed; all else starts zeroed. */
+struct health_checks {
+    const struct service_cache *services;
+    const struct endpoint_slice_cache *slices;
+    health_check_fn tell;
+    struct health *health;
+    bool told[FAMILY_COUNT]; /* of checks in this family */
+    struct hash_table by_service;
+    VEC(struct health_check *) noted[FAMILY_COUNT];
+    endpoint_vec endpoints; /* scratch */
+    address_vec addresses;  /* likewise */
+};
 
-/** Borrows the caches. */
-struct health_checks *health_checks_new(const struct service_cache *services,
-                                        const struct endpoint_slice_cache *slices);
-void health_checks_free(struct health_checks *checks);
+typedef bool (*service_waits_fn)(const void *ctx, const char *service_id, enum family family);
 
 /** The number of a Service that has a health check, or had one, may be another. */
 void health_checks_note(struct health_checks *checks, const char *service_id);
@@ -19,11 +27,10 @@ void health_checks_note(struct health_checks *checks, const char *service_id);
 size_t health_checks_count(struct health_checks *checks, const struct service *service,
                            enum family family, const struct location *here);
 
-/** Hands on those of @family noted since the last time, but for Services that are to wait. */
-void health_checks_settle(struct health_checks *checks, enum family family,
-                          const struct location *here,
-                          bool (*waits)(const void *ctx, const char *service_id,
-                                        enum family family),
-                          const void *ctx, const struct policy_ops *ops);
+/** Tells of those of @family noted since the last time, but for Services that are to wait. */
+void health_checks_sync(struct health_checks *checks, enum family family,
+                        const struct location *here, service_waits_fn waits, const void *ctx);
+
+void health_checks_clear(struct health_checks *checks);
 
 #endif

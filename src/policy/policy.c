@@ -2,14 +2,17 @@
 #include "kube-nftd/policy.h"
 
 #include "change_log.h"
+#include "claims.h"
 #include "health_checks.h"
-#include "kube-nftd/base.h"
-#include "turns.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/table.h"
+#include "ports.h"
+#include "selection.h"
 
 #include <linux/in.h>
 #include <string.h>
 
-/* A Service whose frontends cost more than this part of what is settled in one go lets others go
+/* A Service whose frontends cost more than this part of what is handed on in one go lets others go
  * first. */
 #define PORTION_OF_MANY 8
 /* So many frontends are claimed, endpoints looked at, or source ranges handed on, in the time in
@@ -18,54 +21,34 @@
 #define ENDPOINTS_A_BACKEND 16
 #define RANGES_A_BACKEND 32
 
-/* Addresses that a service port claims with one port number. */
-#define ADDRESS_LISTS 4
-struct addresses {
-    const struct address *v;
-    size_t n;
-    uint16_t number;
-    enum claim_kind kind;
-};
-
-/* How far the claims of a service port are renewed. */
-struct renewal {
-    const struct port_state *port; /* NULL: none is under way */
-    size_t list, next;
-};
-
 struct policy {
     const struct endpoint_slice_cache *slices;
-    struct policy_ops ops;
+    struct table *tables[FAMILY_COUNT]; /* NULL: not in use */
+    struct flow_cleaner *flows;
     struct surroundings here; /* its names are interned */
     address_vec node_port_addresses[FAMILY_COUNT];
-    struct port_states ports;
-    struct reserved *reserved;
-    struct claims *claims;
+    struct ports ports;
+    struct claims claims;
+    bool api_server_changed; /* the slices of API_SERVER */
     struct health_checks *health_checks;
     struct change_log changes;
-    struct decision decision;
-    struct difference difference;           /* scratch */
-    struct renewal renewals[CLAIMS_QUEUES]; /* of noted ports, and of late ones */
+    struct decision decision; /* the last one */
     size_t few;  /* what a Service's frontends may cost and it need not let others go first */
-    size_t left; /* what the settlement that runs may still cost, in backends handed on */
+    size_t left; /* what the sync that runs may still cost, in backends handed on */
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 };
 
-void policy_set_events(struct policy *policy, const struct event_sink *events)
-{
-    claims_set_events(policy->claims, events);
-}
+#define API_SERVER "default/kubernetes"
 
 void policy_free(struct policy *policy)
 {
-    claims_free(policy->claims);
-    reserved_free(policy->reserved);
-    port_states_clear(&policy->ports);
-    health_checks_free(policy->health_checks);
+    claims_clear(&policy->claims);
+    ports_clear(&policy->ports);
+    health_checks_clear(policy->health_checks);
+    free(policy->health_checks);
     change_log_clear(&policy->changes);
     decision_free(&policy->decision);
-    difference_free(&policy->difference);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&policy->node_port_addresses[family]);
     intern_release(policy->here.location.node_name);
@@ -73,118 +56,104 @@ void policy_free(struct policy *policy)
     free(policy);
 }
 
-/* ---- the frontends of a service port ---- */
-
-static void claim(struct policy *policy, struct port_state *port, const struct address *address,
-                  uint16_t number, enum claim_kind kind)
+/* The ruleset of a family, which is about to change; NULL if the family is not in use. */
+static struct ruleset *changing(const struct policy *policy, int family)
 {
-    struct frontend frontend = {*address, number, port->protocol, port->family};
-    claims_add(policy->claims, port, &frontend, kind);
+    return policy->tables[family] ? table_changing(policy->tables[family]) : NULL;
 }
 
-/* What settling may cost goes down to 0. */
+/* What the sync may cost goes down to 0. */
 static void spend(struct policy *policy, size_t cost)
 {
     policy->left -= cost < policy->left ? cost : policy->left;
 }
 
-/* What the frontends of @spec, a port of @service, may cost, in backends handed on. */
-static size_t cost_of_frontends(const struct policy *policy, const struct service *service,
-                                const struct service_port *spec)
-{
-    const struct outside *outside = service_outside(service);
-    size_t n = 0;
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        n += 1 + outside->external_ips[family].n +
-             outside->load_balancer_ips[family].n *
-                 (1 + outside->source_ranges[family].n / RANGES_A_BACKEND) +
-             (spec->node_port ? policy->node_port_addresses[family].n : 0);
-    return n;
-}
+/* ---- the frontends of a service port ---- */
 
+/* Those of Services with many, which cost much to claim and to hand on, go behind others. */
 static enum claims_queue queue_of(const struct policy *policy, const struct service *service)
 {
-    size_t n = service->ports.n;
+    const struct outside *outside = service_outside(service);
+    size_t of_port = 0, node_ports = 0, n = 0;
     if (policy->few == SIZE_MAX)
         return CLAIMS_FEW;
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        of_port += 1 + outside->external_ips[family].n +
+                   outside->load_balancer_ips[family].n *
+                       (1 + outside->source_ranges[family].n / RANGES_A_BACKEND);
+        node_ports += policy->node_port_addresses[family].n;
+    }
     for (size_t i = 0; i < service->ports.n && n <= policy->few; i++)
-        n += cost_of_frontends(policy, service, &service->ports.v[i]);
+        n += 1 + of_port + (service->ports.v[i].node_port ? node_ports : 0);
     return n <= policy->few ? CLAIMS_FEW : CLAIMS_MANY;
 }
 
-/* The lists of addresses that a service port claims, one behind the other. */
-static void list_addresses(const struct policy *policy, const struct port_state *port,
-                           struct addresses lists[ADDRESS_LISTS])
+/* The frontend number @i that @port claims; false if there are not so many. */
+static bool nth_claim(const struct policy *policy, const struct port_state *port, size_t i,
+                      struct frontend *frontend, enum claim_kind *kind)
 {
     const struct service *service = port->owner->service;
     const struct service_port *spec = port_state_spec(port);
     const struct outside *outside = service_outside(service);
-    const address_vec *node_ports = &policy->node_port_addresses[port->family];
-    lists[0] =
-        (struct addresses){&service->cluster_ip[port->family], 1, spec->port, CLAIM_CLUSTER_IP};
-    lists[1] =
-        (struct addresses){outside->external_ips[port->family].v,
-                           outside->external_ips[port->family].n, spec->port, CLAIM_EXTERNAL_IP};
-    lists[2] = (struct addresses){outside->load_balancer_ips[port->family].v,
-                                  outside->load_balancer_ips[port->family].n, spec->port,
-                                  CLAIM_LOAD_BALANCER_IP};
-    lists[3] = (struct addresses){node_ports->v, spec->node_port ? node_ports->n : 0,
-                                  spec->node_port, CLAIM_NODE_PORT};
+    const address_vec *external = &outside->external_ips[port->family],
+                      *balancer = &outside->load_balancer_ips[port->family],
+                      *node = &policy->node_port_addresses[port->family];
+    const struct {
+        const struct address *v;
+        size_t n;
+        uint16_t number;
+        enum claim_kind kind;
+    } lists[] = {{&service->cluster_ip[port->family], 1, spec->port, CLAIM_CLUSTER_IP},
+                 {external->v, external->n, spec->port, CLAIM_EXTERNAL_IP},
+                 {balancer->v, balancer->n, spec->port, CLAIM_LOAD_BALANCER_IP},
+                 {node->v, spec->node_port ? node->n : 0, spec->node_port, CLAIM_NODE_PORT}};
+    for (size_t list = 0; list < sizeof(lists) / sizeof(*lists); i -= lists[list++].n) {
+        if (i >= lists[list].n)
+            continue;
+        *frontend =
+            (struct frontend){lists[list].v[i], lists[list].number, port->protocol, port->family};
+        *kind = lists[list].kind;
+        return true;
+    }
+    return false;
 }
 
-/* Goes on where it stopped, as long as that may cost something. Returns whether that was all. */
-static bool renew_claims(struct policy *policy, struct renewal *renewal, struct port_state *port)
+/* Goes on where it stopped, as long as that may cost something. */
+static void renew_claims(struct policy *policy, struct port_state *port)
 {
-    struct addresses lists[ADDRESS_LISTS];
-    if (renewal->port != port) {
+    struct frontend frontend;
+    enum claim_kind kind;
+    if (port->renewed == 0)
         claims_begin(port);
-        *renewal = (struct renewal){.port = port};
+    while (nth_claim(policy, port, port->renewed, &frontend, &kind)) {
+        if (policy->left == 0)
+            return;
+        claims_add(&policy->claims, port, &frontend, kind);
+        spend(policy, port->renewed++ % CLAIMS_A_BACKEND == 0);
     }
-    list_addresses(policy, port, lists);
-    for (; renewal->list < ADDRESS_LISTS; renewal->list++, renewal->next = 0) {
-        const struct addresses *list = &lists[renewal->list];
-        for (; renewal->next < list->n; renewal->next++) {
-            if (policy->left == 0)
-                return false;
-            claim(policy, port, &list->v[renewal->next], list->number, list->kind);
-            spend(policy, renewal->next % CLAIMS_A_BACKEND == 0);
-        }
-    }
-    claims_end(policy->claims, port, queue_of(policy, port->owner->service));
+    claims_end(&policy->claims, port, queue_of(policy, port->owner->service));
     port->renew = false;
-    renewal->port = NULL;
-    return true;
-}
-
-/* The addresses of @service are others, or those of the node (NULL): what is under way begins anew.
- */
-static void forget_renewals(struct policy *policy, const struct service *service)
-{
-    for (int queue = 0; queue < CLAIMS_QUEUES; queue++) {
-        const struct port_state *port = policy->renewals[queue].port;
-        if (port && (!service || !port->owner || port->owner->service == service))
-            policy->renewals[queue].port = NULL;
-    }
 }
 
 /* ---- changes of Services and endpoints ---- */
 
-static const struct address *cluster_ip_of(const struct service *service, enum family family)
+static const struct address *cluster_ip_of(const struct service *service, int family)
 {
     bool has = service && !service->skipped && service->has_cluster_ip[family];
     return has ? &service->cluster_ip[family] : NULL;
 }
 
-static void tell_cluster_ip(const struct policy *policy, enum family family,
-                            const struct service *before, const struct service *after)
+static void change_cluster_ip(const struct policy *policy, int family, const struct service *before,
+                              const struct service *after)
 {
     const struct address *was = cluster_ip_of(before, family), *is = cluster_ip_of(after, family);
-    if (was && is && address_compare(was, is) == 0)
+    struct ruleset *ruleset = changing(policy, family);
+    if (!ruleset || (was && is && address_compare(was, is) == 0))
         return;
     if (is)
-        policy->ops.cluster_ip(policy->ops.ctx, family, is, true);
+        ruleset_use_cluster_ip(ruleset, is, true);
     if (was)
-        policy->ops.cluster_ip(policy->ops.ctx, family, was, false);
+        ruleset_use_cluster_ip(ruleset, was, false);
 }
 
 static bool has_health_check(const struct service *service)
@@ -195,67 +164,83 @@ static bool has_health_check(const struct service *service)
 static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
 {
     struct policy *policy = ctx;
-    change_log_service(&policy->changes, (after ? after : before)->id);
-    struct port_state *port = port_states_change(&policy->ports, before, after);
-    forget_renewals(policy, after ? after : before);
-    enum claims_queue queue = port ? queue_of(policy, before) : CLAIMS_FEW;
-    for (; port; port = port->next) {
-        claims_begin(port);
-        claims_end(policy->claims, port, queue);
+    const char *id = (after ? after : before)->id;
+    struct port_state *gone = ports_change(&policy->ports, before, after);
+    enum claims_queue queue = gone ? queue_of(policy, before) : CLAIMS_FEW;
+    change_log_service(&policy->changes, id);
+    for (; gone; gone = gone->next) {
+        claims_begin(gone);
+        claims_end(&policy->claims, gone, queue);
     }
-    tell_cluster_ip(policy, FAMILY_IPV4, before, after);
-    tell_cluster_ip(policy, FAMILY_IPV6, before, after);
+    change_cluster_ip(policy, FAMILY_IPV4, before, after);
+    change_cluster_ip(policy, FAMILY_IPV6, before, after);
     if (has_health_check(before) || has_health_check(after))
-        health_checks_note(policy->health_checks, (after ? after : before)->id);
+        health_checks_note(policy->health_checks, id);
 }
 
-/* Returns whether the number of ready endpoints on this node may be another. */
-static bool note_changes(struct policy *policy, struct port_state *port,
-                         const struct endpoint_delta *changes, size_t n)
+static bool is_local_ready(const struct slice_endpoint *endpoint, const struct location *here)
 {
-    if (!changes) {
-        port_states_note(&policy->ports, port);
-        return true;
-    }
-    port_states_note_turns(&policy->ports, port);
-    return turns_add(port, changes, n, &policy->here.location);
+    return endpoint && endpoint->flags & ENDPOINT_READY && endpoint->node_name &&
+           endpoint->node_name == here->node_name;
 }
 
 static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
-                                 const struct endpoint_delta *changes, size_t n)
+                                 const struct endpoint_delta *deltas, size_t n)
 {
     struct policy *policy = ctx;
-    change_log_endpoints(&policy->changes, ref, changes, n);
-    const struct service_state *state = port_states_find(&policy->ports, ref->service_id);
-    bool local_ready = false;
-    reserved_slices_changed(policy->reserved, ref->service_id);
-    if (!state)
-        return;
-    for (struct port_state *port =
-             port_states_seek(&policy->ports, state, ref->family, ref->protocol, ref->port_name);
-         port; port = port_state_twin(port))
-        local_ready = note_changes(policy, port, changes, n) || local_ready;
-    if (local_ready && has_health_check(state->service))
-        health_checks_note(policy->health_checks, state->service->id);
+    const struct location *here = &policy->here.location;
+    const struct service_state *state = ports_find(&policy->ports, ref->service_id);
+    unsigned seen = 0;
+    change_log_endpoints(&policy->changes, ref, deltas, n);
+    policy->api_server_changed =
+        policy->api_server_changed || strcmp(ref->service_id, API_SERVER) == 0;
+    struct port_state *port =
+        state ? ports_seek(&policy->ports, state, ref->family, ref->protocol, ref->port_name)
+              : NULL;
+    bool counts = port && has_health_check(state->service), note_check = counts && !deltas;
+    for (; port; port = port_twin(port)) {
+        if (!deltas || (!port->whole && !port_add_deltas(port, deltas, n, here, &seen)))
+            port->whole = true;
+        ports_note(&policy->ports, port);
+    }
+    policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
+    policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
+    for (size_t i = 0; deltas && counts && i < n && !note_check; i++)
+        note_check =
+            is_local_ready(deltas[i].before, here) != is_local_ready(deltas[i].after, here);
+    if (note_check)
+        health_checks_note(policy->health_checks, ref->service_id);
 }
 
-struct policy *policy_new(struct service_cache *services, struct endpoint_slice_cache *slices,
-                          const char *node_name, const struct policy_ops *ops)
+struct policy *policy_new(const struct policy_config *config)
 {
     struct policy *policy = xcalloc(1, sizeof(*policy));
-    policy->slices = slices;
+    struct health_checks *checks = xcalloc(1, sizeof(*checks));
+    *checks = (struct health_checks){.services = config->services,
+                                     .slices = config->slices,
+                                     .tell = config->health_check,
+                                     .health = config->health};
+    policy->slices = config->slices;
+    policy->flows = config->flows;
     policy->few = SIZE_MAX;
-    policy->ops = *ops;
-    policy->here.location.node_name = intern(node_name);
-    policy->reserved = reserved_new(slices);
-    policy->claims = claims_new(policy->reserved);
-    policy->health_checks = health_checks_new(services, slices);
-    service_cache_follow(services, on_service_changed, policy);
-    endpoint_slice_cache_follow(slices, on_endpoints_changed, policy);
+    policy->here.location.node_name = intern(config->node_name);
+    policy->claims.events = config->events;
+    policy->health_checks = checks;
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        policy->tables[family] = config->tables[family];
+        checks->told[family] = config->health && config->tables[family];
+    }
+    service_cache_follow(config->services, on_service_changed, policy);
+    endpoint_slice_cache_follow(config->slices, on_endpoints_changed, policy);
     return policy;
 }
 
 /* ---- changes of the node ---- */
+
+/* Runs the statement for each service port that there is. */
+#define each_port(policy, port)                                                                    \
+    hash_table_each (&(policy)->ports.services, struct service_state, service)                     \
+        for (struct port_state *port = service->ports; port; port = port->next)
 
 void policy_set_zone(struct policy *policy, const char *zone)
 {
@@ -265,10 +250,13 @@ void policy_set_zone(struct policy *policy, const char *zone)
     policy->here.location.zone = zone;
     if (same)
         return;
-    hash_table_each (&policy->ports.services, struct service_state, it)
-        for (struct port_state *port = it->ports; port; port = port->next)
-            if (port->has_endpoints)
-                port_states_note(&policy->ports, port);
+    each_port(policy, port)
+    {
+        if (port_counts(port).n[SORT_ANY] == 0)
+            continue;
+        port->whole = true;
+        ports_note(&policy->ports, port);
+    }
 }
 
 void policy_set_node_ip(struct policy *policy, enum family family, const struct address *address)
@@ -280,9 +268,15 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
     here->has_ip[family] = address != NULL;
     if (address)
         here->ip[family] = *address;
-    vec_each (&policy->ports.lists[LIST_SOURCE_RANGES], port)
-        if ((*port)->family == family)
-            port_states_note(&policy->ports, *port);
+    each_port(policy, port)
+    {
+        const struct outside *outside = service_outside(service->service);
+        if (port->family != family || outside->source_ranges[family].n == 0 ||
+            outside->load_balancer_ips[family].n == 0)
+            continue;
+        port->whole = true;
+        ports_note(&policy->ports, port);
+    }
 }
 
 void policy_set_node_port_addresses(struct policy *policy, enum family family,
@@ -292,21 +286,47 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
     if (known->n == n && (n == 0 || memcmp(known->v, addresses, n * sizeof(*addresses)) == 0))
         return;
     vec_clear(known);
-    for (size_t i = 0; i < n; i++)
-        vec_push(known, addresses[i]);
-    forget_renewals(policy, NULL);
-    vec_each (&policy->ports.lists[LIST_NODE_PORTS], port) {
-        if ((*port)->family == family)
-            port_states_note_claims(&policy->ports, *port);
+    vec_append(known, addresses, n);
+    each_port(policy, port)
+    {
+        if (port->family != family || port_state_spec(port)->node_port == 0)
+            continue;
+        port->renew = true;
+        port->renewed = 0;
+        ports_note(&policy->ports, port);
     }
 }
 
 void policy_set_api_server(struct policy *policy, const struct frontend *peers, size_t n)
 {
-    reserved_set_peers(policy->reserved, peers, n);
+    frontend_vec frontends = {0};
+    vec_append(&frontends, peers, n);
+    claims_reserve(&policy->claims, RESERVED_PEERS, frontends);
 }
 
-/* ---- decisions ---- */
+static void add_endpoints(frontend_vec *frontends, const struct endpoint_slice *slice)
+{
+    vec_each (&slice->ports, port)
+        vec_each (&slice->endpoints, it)
+            if (slice->has_family && port->protocol == IPPROTO_TCP)
+                vec_push(frontends, (struct frontend){it->address, port->port, port->protocol,
+                                                      (uint8_t)slice->family});
+}
+
+/* Those of an API server are a handful, so all of them are looked at. */
+static void reserve_endpoints(struct policy *policy)
+{
+    frontend_vec frontends = {0};
+    const struct endpoint_slice *slice;
+    if (!policy->api_server_changed)
+        return;
+    policy->api_server_changed = false;
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(policy->slices, API_SERVER, i)); i++)
+        add_endpoints(&frontends, slice);
+    claims_reserve(&policy->claims, RESERVED_ENDPOINTS, frontends);
+}
+
+/* ---- what is handed on of frontends ---- */
 
 static void decide(struct policy *policy, const struct port_state *port)
 {
@@ -314,58 +334,65 @@ static void decide(struct policy *policy, const struct port_state *port)
     spend(policy, policy->decision.endpoints.n / ENDPOINTS_A_BACKEND);
 }
 
-static void tell_flows(struct policy *policy, struct frontend_state *target)
+/* FNV-1a. Equal for equal lists, and hardly ever for others. */
+static uint64_t fingerprint(const backend_vec *backends)
 {
-    const backend_vec *serving = &policy->decision.serving;
-    uint64_t fingerprint = backends_fingerprint(serving);
-    if (target->told && target->serving == fingerprint)
-        return;
-    target->serving = fingerprint;
-    spend(policy, serving->n);
-    policy->ops.flows(policy->ops.ctx, &target->frontend, true, serving->v, serving->n);
+    uint64_t hash = 0xcbf29ce484222325;
+    _Static_assert(sizeof(struct backend) == 18, "backends are hashed as bytes");
+    const uint8_t *bytes = (const uint8_t *)backends->v;
+    for (size_t i = 0; i < backends->n * sizeof(struct backend); i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3;
+    return hash;
 }
 
-/* Hands on the backends of the decided @port. */
-static void tell_port(struct policy *policy, struct port_state *port)
+/* The serving endpoints behind a UDP frontend may be others (docs/behaviour.md 5.1): flows to any
+ * but these are stale. */
+static void note_flows(struct policy *policy, struct frontend_state *target)
 {
-    struct port_route route = decision_port_route(&policy->decision);
-    spend(policy, 1 + route.n_backends + route.n_local);
-    change_log_port(port, &route);
-    policy->ops.set_port(policy->ops.ctx, port, &route);
-    port->told = true;
+    const backend_vec *serving = &policy->decision.serving;
+    uint64_t now = fingerprint(serving);
+    if (target->frontend.protocol != IPPROTO_UDP || !policy->flows ||
+        !policy->tables[target->frontend.family] || (target->told && target->serving == now))
+        return;
+    target->serving = now;
+    spend(policy, serving->n);
+    flow_cleaner_note(policy->flows, &target->frontend, true, serving->v, serving->n);
 }
 
 /* Hands on the frontend of the decided port's @claim, which has it. */
-static void hand_on(struct policy *policy, const struct claim *claim)
+static void set_frontend(struct policy *policy, const struct claim *claim)
 {
     struct frontend_state *target = claim->target;
+    struct ruleset *ruleset = changing(policy, target->frontend.family);
     struct route route = decision_route(&policy->decision, claim);
     spend(policy, 1 + route.n_sources / RANGES_A_BACKEND);
     change_log_route(target, &route);
-    policy->ops.set(policy->ops.ctx, &target->frontend, &route);
-    if (target->frontend.protocol == IPPROTO_UDP)
-        tell_flows(policy, target);
+    if (ruleset)
+        ruleset_set(ruleset, &target->frontend, &route);
+    note_flows(policy, target);
     target->told = true;
 }
 
-static void hand_back(struct policy *policy, struct frontend_state *target)
+static void remove_frontend(struct policy *policy, struct frontend_state *target)
 {
+    struct ruleset *ruleset = changing(policy, target->frontend.family);
     spend(policy, 1);
     if (!target->told)
         return;
     target->told = false;
     change_log_route(target, NULL);
-    policy->ops.remove(policy->ops.ctx, &target->frontend);
-    if (target->frontend.protocol == IPPROTO_UDP)
-        policy->ops.flows(policy->ops.ctx, &target->frontend, false, NULL, 0);
+    if (!ruleset)
+        return;
+    ruleset_remove(ruleset, &target->frontend);
+    if (target->frontend.protocol == IPPROTO_UDP && policy->flows)
+        flow_cleaner_note(policy->flows, &target->frontend, false, NULL, 0);
 }
 
-static void decide_frontend(void *ctx, struct frontend_state *target)
+static void decide_frontend(struct policy *policy, struct frontend_state *target)
 {
-    struct policy *policy = ctx;
-    const struct claim *winner = claims_decide(policy->claims, target);
+    const struct claim *winner = claims_decide(&policy->claims, target);
     if (!winner) {
-        hand_back(policy, target);
+        remove_frontend(policy, target);
         return;
     }
     if (winner->port->whole) { /* its backends may not be those for that; with them this follows */
@@ -374,12 +401,12 @@ static void decide_frontend(void *ctx, struct frontend_state *target)
     }
     if (policy->decision.port != winner->port)
         decide(policy, winner->port);
-    hand_on(policy, winner);
+    set_frontend(policy, winner);
 }
 
 /* Hands on the frontends that the decided @port alone claims, as long as that may cost something.
  * The others wait until it is known of all ports whether they have endpoints. */
-static void settle_frontends(struct policy *policy, struct port_state *port, bool flipped)
+static void sync_frontends(struct policy *policy, struct port_state *port, bool flipped)
 {
     enum claims_queue queue = queue_of(policy, port->owner->service);
     for (struct claim *it = port->claims; it; it = it->next_of_port) {
@@ -388,68 +415,90 @@ static void settle_frontends(struct policy *policy, struct port_state *port, boo
             target->noted = false;
             decide_frontend(policy, target);
         } else if (target->n_claims == 1 || flipped || target->winner == port) {
-            claims_note(policy->claims, target, queue);
+            claims_note(&policy->claims, target, queue);
         }
     }
 }
 
-static void tell_hairpin(const struct policy *policy, const struct port_state *port,
-                         const struct backend *backend, bool in_use)
+/* ---- what is handed on of service ports ---- */
+
+static void set_port(struct policy *policy, struct port_state *port)
 {
-    policy->ops.hairpin(policy->ops.ctx, (enum family)port->family, port->protocol, backend,
-                        in_use);
+    struct ruleset *ruleset = changing(policy, port->family);
+    struct port_route route = decision_port_route(&policy->decision);
+    spend(policy, 1 + route.n_backends + route.n_local);
+    change_log_port(port, &route);
+    if (ruleset)
+        ruleset_set_port(ruleset, port->id, &route);
+    port->told = true;
 }
 
-static void tell_hairpins(const struct policy *policy, const struct port_state *port, bool in_use)
+static void change_port(struct policy *policy, struct port_state *port)
 {
-    if (port->details)
-        vec_each (&port->details->hairpins, backend)
-            tell_hairpin(policy, port, backend, in_use);
+    const struct port_details *details = port->details;
+    struct ruleset *ruleset = changing(policy, port->family);
+    if (!details || details->cluster.n + details->local.n == 0)
+        return;
+    const struct port_route_change change = {details->cluster.v, details->cluster.n,
+                                             details->local.v, details->local.n};
+    spend(policy, 1 + change.n_backends + change.n_local);
+    if (!ruleset || ruleset_change_port(ruleset, port->id, &change)) {
+        change_log_port_change(port, &change);
+        return;
+    }
+    if (policy->decision.port != port)
+        decide(policy, port);
+    set_port(policy, port);
 }
 
-static void settle_hairpins(struct policy *policy, struct port_state *port)
+/* A backend on this node may, or may not any more, get connections from itself, which are
+ * masqueraded (docs/behaviour.md 4.5). */
+static void use_hairpin(const struct policy *policy, const struct port_state *port,
+                        const struct backend *backend, bool in_use)
 {
-    const backend_vec *hairpins = &policy->decision.hairpins;
+    struct ruleset *ruleset = changing(policy, port->family);
+    if (ruleset)
+        ruleset_use_hairpin(ruleset, port->protocol, backend, in_use);
+}
+
+static void set_hairpins(const struct policy *policy, struct port_state *port,
+                         const backend_vec *hairpins)
+{
     if (hairpins->n == 0 && !port->details)
         return;
-    struct port_details *details = turns_details(port);
-    tell_hairpins(policy, port, false);
+    struct port_details *details = port_make_details(port);
+    vec_each (&details->hairpins, backend)
+        use_hairpin(policy, port, backend, false);
     vec_clear(&details->hairpins);
-    vec_each (hairpins, backend)
-        vec_push(&details->hairpins, *backend);
+    vec_append(&details->hairpins, hairpins->v, hairpins->n);
     vec_trim(&details->hairpins);
-    tell_hairpins(policy, port, true);
+    vec_each (&details->hairpins, backend)
+        use_hairpin(policy, port, backend, true);
 }
 
 /* Those on one node are few. */
-static void change_hairpin(struct policy *policy, struct port_state *port,
-                           const struct backend_change *change)
+static void change_hairpins(const struct policy *policy, struct port_state *port)
 {
-    struct port_details *details = port->details;
-    tell_hairpin(policy, port, &change->backend, change->comes);
-    if (change->comes) {
-        vec_push(&details->hairpins, change->backend);
+    if (!port->details)
         return;
-    }
-    for (size_t i = 0; i < details->hairpins.n; i++)
-        if (backend_equal(&details->hairpins.v[i], &change->backend)) {
-            details->hairpins.v[i] = details->hairpins.v[--details->hairpins.n];
-            return;
+    backend_vec *hairpins = &port->details->hairpins;
+    vec_each (&port->details->hairpin_changes, change) {
+        use_hairpin(policy, port, &change->backend, change->comes);
+        if (change->comes) {
+            vec_push(hairpins, change->backend);
+            continue;
         }
-}
-
-static void look_for_node_names(struct policy *policy)
-{
-    vec_each (&policy->decision.endpoints, endpoint) {
-        if (policy->own_node_named)
-            return;
-        policy->some_node_named = policy->some_node_named || endpoint->node_name;
-        policy->own_node_named = endpoint_is_local(endpoint, &policy->here.location);
+        for (size_t i = 0; i < hairpins->n; i++)
+            if (backend_equal(&hairpins->v[i], &change->backend)) {
+                hairpins->v[i] = hairpins->v[--hairpins->n];
+                break;
+            }
     }
 }
 
-static void count_as_lacking(struct policy *policy, struct port_state *port, bool internal,
-                             bool external)
+/* Counts a service port that has endpoints, but none here although it asks for some. */
+static void count_lacking(struct policy *policy, struct port_state *port, bool internal,
+                          bool external)
 {
     struct ports_without_local *count = &policy->without_local[port->family];
     count->internal += internal;
@@ -460,95 +509,58 @@ static void count_as_lacking(struct policy *policy, struct port_state *port, boo
     port->lacks_external = external;
 }
 
-static void count_local(struct policy *policy, struct port_state *port, bool has_any,
-                        const struct selection_counts *counts)
+static void look_for_node_names(struct policy *policy)
 {
-    bool lacks = has_any && selection_local_size(counts) == 0;
-    count_as_lacking(policy, port, lacks && decision_asks_for_local(port, false),
-                     lacks && decision_asks_for_local(port, true));
-}
-
-static void settle_whole(struct policy *policy, struct port_state *port)
-{
-    decide(policy, port);
-    port->whole = false;
-    const struct selection *selection = &policy->decision.selection;
-    bool flipped = port->has_any != selection->has_any;
-    port->has_any = selection->has_any;
-    port->has_endpoints = policy->decision.endpoints.n > 0;
-    count_local(policy, port, selection->has_any, &selection->counts);
-    turns_keep_counts(port, &selection->counts);
-    look_for_node_names(policy);
-    settle_hairpins(policy, port);
-    tell_port(policy, port);
-    settle_frontends(policy, port, flipped);
-}
-
-/* ---- by turns ---- */
-
-static void change_port(struct policy *policy, struct port_state *port)
-{
-    const struct difference *difference = &policy->difference;
-    const struct port_route_change change = {difference->cluster.v, difference->cluster.n,
-                                             difference->local.v, difference->local.n};
-    spend(policy, 1 + change.n_backends + change.n_local);
-    if (change.n_backends == 0 && change.n_local == 0)
-        return;
-    if (policy->ops.change_port(policy->ops.ctx, port, &change)) {
-        change_log_port_change(port, &change);
-        return;
+    vec_each (&policy->decision.endpoints, it) {
+        if (policy->own_node_named)
+            return;
+        policy->some_node_named = policy->some_node_named || it->node_name;
+        policy->own_node_named = it->node_name && it->node_name == policy->here.location.node_name;
     }
-    if (policy->decision.port != port)
-        decide(policy, port);
-    tell_port(policy, port);
 }
 
-/* False, and nothing is done, if @port is to be settled as a whole: what decides about all of its
- * endpoints is something else now, or the list of serving ones for its flows. */
-static bool settle_turns(struct policy *policy, struct port_state *port)
+static void remove_port(struct policy *policy, struct port_state *port)
 {
-    struct difference *difference = &policy->difference;
-    struct selection_counts now = turns_counts(port), before = turns_undo(port, &now);
-    struct selection_basis basis = selection_basis_of(&now), was = selection_basis_of(&before);
-    if (!port->told || !selection_basis_equal(&basis, &was))
-        return false;
-    turns_sum_up(port, &basis, decision_sets_needed(port), difference);
-    if (difference->serving && port->protocol == IPPROTO_UDP)
-        return false;
-    turns_keep_counts(port, &now);
-    port->has_endpoints = now.endpoints > 0;
-    count_local(policy, port, port->has_any, &now);
-    policy->some_node_named = policy->some_node_named || difference->names_node;
-    policy->own_node_named = policy->own_node_named || difference->names_here;
-    vec_each (&difference->hairpins, change)
-        change_hairpin(policy, port, change);
-    change_port(policy, port);
-    return true;
+    static const backend_vec none;
+    struct ruleset *ruleset = changing(policy, port->family);
+    count_lacking(policy, port, false, false);
+    set_hairpins(policy, port, &none);
+    if (port->told && ruleset)
+        ruleset_remove_port(ruleset, port->id);
+    port_free(port);
 }
 
-static void settle_port(struct policy *policy, struct port_state *port)
+static void sync_port(struct policy *policy, struct port_state *port)
 {
+    const bool whole = port->whole, had_any = port->has_any;
     spend(policy, 1);
-    port->noted = false;
+    port->noted = port->whole = false;
     if (!port->owner) {
-        count_as_lacking(policy, port, false, false);
-        tell_hairpins(policy, port, false);
-        if (port->told)
-            policy->ops.remove_port(policy->ops.ctx, port);
-        port_state_free(port);
+        remove_port(policy, port);
         return;
     }
-    if (port->whole || (turns_has_some(port) && !settle_turns(policy, port)))
-        settle_whole(policy, port);
-    port->whole = false;
-    turns_forget(port);
+    if (whole) {
+        decide(policy, port);
+        port->has_any = policy->decision.selection.has_any;
+        port_keep_counts(port, &policy->decision.selection.counts);
+        look_for_node_names(policy);
+    }
+    const struct selection_counts counts = port_counts(port);
+    bool lacks = port->has_any && !counts.n[SORT_LOCAL_READY] && !counts.n[SORT_LOCAL_FALLBACK];
+    count_lacking(policy, port, lacks && only_local_endpoints(port, false),
+                  lacks && only_local_endpoints(port, true));
+    if (whole) {
+        set_hairpins(policy, port, &policy->decision.hairpins);
+        set_port(policy, port);
+        sync_frontends(policy, port, had_any != port->has_any);
+    } else {
+        change_hairpins(policy, port);
+        change_port(policy, port);
+    }
+    port_forget_deltas(port);
 }
 
-static void note_reserved(void *ctx, const struct frontend *frontend, bool is_reserved)
-{
-    (void)is_reserved; /* claims look it up */
-    claims_note_frontend(ctx, frontend);
-}
+/* ---- syncs ---- */
 
 /* Those of Services whose frontends cost much go behind others of their sort. */
 static void put_off_many(struct policy *policy)
@@ -565,97 +577,94 @@ static void put_off_many(struct policy *policy)
     noted->n = n;
 }
 
-/* What a Service takes of a portion. */
-struct share {
-    const struct service_state *owner;
-    size_t left; /* of the portion, before the Service */
-};
-
-/* Whether the Service of @port has cost so much that others go first. Its ports mostly follow one
- * another. */
-static bool has_had_much(const struct policy *policy, struct share *share,
-                         const struct port_state *port)
+/* A Service that costs so much of the portion that others go first is put off with the rest of its
+ * ports, which mostly follow one another. Returns whether that was all of them. */
+static bool sync_ports(struct policy *policy, port_state_vec *ports, size_t most)
 {
-    if (share->owner != port->owner)
-        *share = (struct share){port->owner, policy->left};
-    return share->owner && share->left - policy->left > policy->few;
-}
-
-/* Returns whether that was all of them. */
-static bool settle_ports(struct policy *policy, enum claims_queue queue, port_state_vec *ports,
-                         size_t most)
-{
-    struct share share = {0};
-    size_t i, n = ports->n;
+    const struct service_state *owner = NULL;
+    size_t i, n = ports->n, before = most;
     policy->left = most; /* who has what goes to and fro less if all have claimed it before */
     for (i = 0; i < n && policy->left > 0; i++)
         if (ports->v[i]->renew)
-            renew_claims(policy, &policy->renewals[queue], ports->v[i]);
+            renew_claims(policy, ports->v[i]);
     policy->left = most;
     for (i = 0; i < n && policy->left > 0 && !ports->v[i]->renew; i++) {
-        if (queue == CLAIMS_FEW && has_had_much(policy, &share, ports->v[i]))
-            vec_push(&policy->ports.late, ports->v[i]);
+        struct port_state *port = ports->v[i];
+        if (owner != port->owner)
+            before = policy->left;
+        owner = port->owner;
+        if (ports == &policy->ports.noted && owner && before - policy->left > policy->few)
+            vec_push(&policy->ports.late, port);
         else
-            settle_port(policy, ports->v[i]);
+            sync_port(policy, port);
     }
     vec_drop_first(ports, i);
     return ports->n == 0;
 }
 
-static bool settle_frontends_of(struct policy *policy, enum claims_queue queue, size_t most)
+static bool sync_noted_frontends(struct policy *policy, enum claims_queue queue, size_t most)
 {
+    size_t i, n = policy->claims.noted[queue].n;
     policy->left = most;
-    return claims_settle(policy->claims, queue, decide_frontend, policy, &policy->left);
+    for (i = 0; i < n && policy->left > 0; i++) {
+        struct frontend_state *target = policy->claims.noted[queue].v[i];
+        if (target->noted)
+            decide_frontend(policy, target);
+        claims_unnote(&policy->claims, target, queue);
+    }
+    vec_drop_first(&policy->claims.noted[queue], i);
+    return policy->claims.noted[queue].n == 0;
 }
 
-bool policy_settle_some(struct policy *policy, size_t most)
+bool policy_sync_some(struct policy *policy, size_t most)
 {
-    struct port_states *ports = &policy->ports;
-    reserved_settle(policy->reserved, note_reserved, policy->claims);
+    struct ports *ports = &policy->ports;
+    reserve_endpoints(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
     put_off_many(policy);
-    bool settled = settle_ports(policy, CLAIMS_FEW, &ports->noted, most);
-    settled = settle_ports(policy, CLAIMS_MANY, &ports->late, most) && settled;
-    settled = settle_frontends_of(policy, CLAIMS_FEW, most) && settled;
-    settled = settle_frontends_of(policy, CLAIMS_MANY, most) && settled;
+    bool all = sync_ports(policy, &ports->noted, most);
+    all = sync_ports(policy, &ports->late, most) && all;
+    all = sync_noted_frontends(policy, CLAIMS_FEW, most) && all;
+    all = sync_noted_frontends(policy, CLAIMS_MANY, most) && all;
     policy->decision.port = NULL; /* what it borrows from the caches may go */
-    return settled;
+    return all;
 }
 
-void policy_settle(struct policy *policy)
+void policy_sync(struct policy *policy)
 {
-    policy_settle_some(policy, SIZE_MAX);
+    policy_sync_some(policy, SIZE_MAX);
+}
+
+void policy_note_applied(struct policy *policy)
+{
+    change_log_clear(&policy->changes);
 }
 
 static bool port_waits(const struct policy *policy, const struct port_state *port)
 {
+    const struct table *table = policy->tables[port->family];
     if (port->noted)
         return true;
     for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
         if (claim->target->noted)
             return true;
-    return policy->ops.waits(policy->ops.ctx, port);
+    return table && ruleset_port_is_waiting(table_ruleset(table), port->id);
 }
 
 bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
 {
     const struct policy *policy = ctx;
-    const struct service_state *service = port_states_find(&policy->ports, service_id);
+    const struct service_state *service = ports_find(&policy->ports, service_id);
     for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
         if (port->family == family && port_waits(policy, port))
             return true;
     return false;
 }
 
-void policy_settle_health_checks(struct policy *policy, enum family family)
+void policy_sync_health_checks(struct policy *policy, enum family family)
 {
-    health_checks_settle(policy->health_checks, family, &policy->here.location,
-                         policy_service_waits, policy, &policy->ops);
-}
-
-void policy_note_applied(struct policy *policy)
-{
-    change_log_clear(&policy->changes);
+    health_checks_sync(policy->health_checks, family, &policy->here.location, policy_service_waits,
+                       policy);
 }
 
 /* ---- what can be asked ---- */
@@ -668,12 +677,12 @@ char *policy_changed_services(struct policy *policy)
 const struct frontend_state *policy_find_frontend(const struct policy *policy,
                                                   const struct frontend *frontend)
 {
-    return claims_find(policy->claims, frontend);
+    return claims_find(&policy->claims, frontend);
 }
 
 const struct service_state *policy_find_service(const struct policy *policy, const char *id)
 {
-    return port_states_find(&policy->ports, id);
+    return ports_find(&policy->ports, id);
 }
 
 const struct hash_table *policy_services(const struct policy *policy)
@@ -705,7 +714,7 @@ size_t policy_local_ready(const struct policy *policy, const struct service *ser
 
 char *policy_owner(const struct policy *policy, const struct frontend *frontend)
 {
-    const struct frontend_state *target = claims_find(policy->claims, frontend);
+    const struct frontend_state *target = claims_find(&policy->claims, frontend);
     if (!target || !target->winner || !target->winner->owner)
         return NULL;
     return port_state_name(target->winner);
@@ -713,12 +722,12 @@ char *policy_owner(const struct policy *policy, const struct frontend *frontend)
 
 size_t policy_conflicts(const struct policy *policy)
 {
-    return claims_conflicts(policy->claims);
+    return policy->claims.conflicts;
 }
 
 size_t policy_reserved(const struct policy *policy)
 {
-    return claims_reserved(policy->claims);
+    return policy->claims.withheld;
 }
 
 struct ports_without_local policy_ports_without_local(const struct policy *policy,

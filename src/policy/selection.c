@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy.h"
+/* Which endpoints take new connections (docs/behaviour.md 3, KEP-1669). */
+#include "selection.h"
 
-/* ---- traits ---- */
+#include <linux/in.h>
+
+/* ---- traits of an endpoint ---- */
 
 static bool names_contain(const char *const *names, size_t n, const char *name)
 {
@@ -11,9 +14,22 @@ static bool names_contain(const char *const *names, size_t n, const char *name)
     return false;
 }
 
-static unsigned traits_of_hints(const struct endpoint_hints *hints, const struct location *here)
+unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
+                         const struct location *here)
 {
-    unsigned traits = 0;
+    unsigned traits = TRAIT_EXISTS;
+    if (flags & ENDPOINT_READY)
+        traits |= TRAIT_READY;
+    else if (flags & ENDPOINT_SERVING && flags & ENDPOINT_TERMINATING)
+        traits |= TRAIT_FALLBACK;
+    if (flags & ENDPOINT_SERVING)
+        traits |= TRAIT_SERVING;
+    if (node_name)
+        traits |= TRAIT_NAMES_NODE;
+    if (node_name && node_name == here->node_name)
+        traits |= TRAIT_LOCAL;
+    if (!hints)
+        return traits;
     if (hints->n_nodes > 0)
         traits |= TRAIT_NODE_HINTS;
     if (names_contain(hints->names, hints->n_nodes, here->node_name))
@@ -25,63 +41,31 @@ static unsigned traits_of_hints(const struct endpoint_hints *hints, const struct
     return traits;
 }
 
-unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
-                         const struct location *here)
-{
-    unsigned traits = TRAIT_EXISTS | (hints ? traits_of_hints(hints, here) : 0);
-    if (flags & ENDPOINT_READY)
-        traits |= TRAIT_READY;
-    else if (flags & ENDPOINT_SERVING && flags & ENDPOINT_TERMINATING)
-        traits |= TRAIT_FALLBACK;
-    if (flags & ENDPOINT_SERVING)
-        traits |= TRAIT_SERVING;
-    if (node_name)
-        traits |= TRAIT_NAMES_NODE;
-    if (node_name && node_name == here->node_name)
-        traits |= TRAIT_LOCAL;
-    return traits;
-}
-
 static unsigned traits_of(const struct endpoint *endpoint, const struct location *here)
 {
     return endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, here);
 }
 
-bool endpoint_is_ready(const struct endpoint *endpoint)
-{
-    return endpoint->flags & ENDPOINT_READY;
-}
-
-bool endpoint_is_fallback(const struct endpoint *endpoint)
-{
-    return !endpoint_is_ready(endpoint) && (endpoint->flags & ENDPOINT_SERVING) &&
-           (endpoint->flags & ENDPOINT_TERMINATING);
-}
-
-bool endpoint_is_local(const struct endpoint *endpoint, const struct location *here)
-{
-    return endpoint->node_name && endpoint->node_name == here->node_name;
-}
-
-/* ---- what decides ---- */
-
-static void add(uint32_t *count, unsigned traits, unsigned wanted, int sign)
-{
-    if ((traits & wanted) == wanted)
-        *count += (uint32_t)sign;
-}
+/* ---- what decides about all of them ---- */
 
 void selection_count(struct selection_counts *counts, unsigned traits, int sign)
 {
-    add(&counts->endpoints, traits, TRAIT_EXISTS, sign);
-    add(&counts->ready, traits, TRAIT_READY, sign);
-    add(&counts->fallback, traits, TRAIT_FALLBACK, sign);
-    add(&counts->local_ready, traits, TRAIT_LOCAL | TRAIT_READY, sign);
-    add(&counts->local_fallback, traits, TRAIT_LOCAL | TRAIT_FALLBACK, sign);
-    add(&counts->node_hints, traits, TRAIT_READY | TRAIT_NODE_HINTS, sign);
-    add(&counts->for_node, traits, TRAIT_READY | TRAIT_FOR_NODE, sign);
-    add(&counts->zone_hints, traits, TRAIT_READY | TRAIT_ZONE_HINTS, sign);
-    add(&counts->for_zone, traits, TRAIT_READY | TRAIT_FOR_ZONE, sign);
+    const uint32_t one = (uint32_t)sign;
+    uint32_t *n = counts->n;
+    if (traits & TRAIT_EXISTS)
+        n[SORT_ANY] += one;
+    if (traits & TRAIT_FALLBACK) {
+        n[SORT_FALLBACK] += one;
+        n[SORT_LOCAL_FALLBACK] += traits & TRAIT_LOCAL ? one : 0;
+    }
+    if (!(traits & TRAIT_READY))
+        return;
+    n[SORT_READY] += one;
+    n[SORT_LOCAL_READY] += traits & TRAIT_LOCAL ? one : 0;
+    n[SORT_NODE_HINTS] += traits & TRAIT_NODE_HINTS ? one : 0;
+    n[SORT_FOR_NODE] += traits & TRAIT_FOR_NODE ? one : 0;
+    n[SORT_ZONE_HINTS] += traits & TRAIT_ZONE_HINTS ? one : 0;
+    n[SORT_FOR_ZONE] += traits & TRAIT_FOR_ZONE ? one : 0;
 }
 
 /* Hints of one sort apply if all ready endpoints have some, and one names us
@@ -97,15 +81,17 @@ static enum hint_state hint_state(uint32_t hinted, uint32_t ready, uint32_t for_
 
 struct selection_basis selection_basis_of(const struct selection_counts *counts)
 {
+    const uint32_t *n = counts->n;
     return (struct selection_basis){
-        .ready = counts->ready > 0,
-        .fallback = counts->fallback > 0,
-        .local_ready = counts->local_ready > 0,
-        .node_hints = hint_state(counts->node_hints, counts->ready, counts->for_node),
-        .zone_hints = hint_state(counts->zone_hints, counts->ready, counts->for_zone),
+        .ready = n[SORT_READY] > 0,
+        .fallback = n[SORT_FALLBACK] > 0,
+        .local_ready = n[SORT_LOCAL_READY] > 0,
+        .node_hints = hint_state(n[SORT_NODE_HINTS], n[SORT_READY], n[SORT_FOR_NODE]),
+        .zone_hints = hint_state(n[SORT_ZONE_HINTS], n[SORT_READY], n[SORT_FOR_ZONE]),
     };
 }
 
+/* While some are ready, those that terminate count for nothing. */
 bool selection_basis_equal(const struct selection_basis *a, const struct selection_basis *b)
 {
     return a->ready == b->ready && (a->ready || a->fallback == b->fallback) &&
@@ -113,13 +99,8 @@ bool selection_basis_equal(const struct selection_basis *a, const struct selecti
            a->zone_hints == b->zone_hints;
 }
 
-size_t selection_local_size(const struct selection_counts *counts)
-{
-    return counts->local_ready ? counts->local_ready : counts->local_fallback;
-}
-
-struct selection_counts selection_count_all(const struct endpoint *endpoints, size_t n,
-                                            const struct location *here)
+static struct selection_counts count_all(const struct endpoint *endpoints, size_t n,
+                                         const struct location *here)
 {
     struct selection_counts counts = {0};
     for (size_t i = 0; i < n; i++)
@@ -130,7 +111,7 @@ struct selection_counts selection_count_all(const struct endpoint *endpoints, si
 struct selection_basis selection_basis(const struct endpoint *endpoints, size_t n,
                                        const struct location *here)
 {
-    struct selection_counts counts = selection_count_all(endpoints, n, here);
+    struct selection_counts counts = count_all(endpoints, n, here);
     return selection_basis_of(&counts);
 }
 
@@ -191,7 +172,7 @@ uint8_t selection_sets(unsigned traits, const struct selection_basis *basis)
 struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
                                   const struct location *here, uint8_t *sets)
 {
-    struct selection selection = {.counts = selection_count_all(endpoints, n, here)};
+    struct selection selection = {.counts = count_all(endpoints, n, here)};
     struct selection_basis basis = selection_basis_of(&selection.counts);
     selection.has_any = basis.ready || basis.fallback;
     for (size_t i = 0; i < n; i++) {
@@ -200,4 +181,130 @@ struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
         selection.local_size += (sets[i] & SET_LOCAL) != 0;
     }
     return selection;
+}
+
+/* ---- which sets a service port needs ---- */
+
+static bool is_externally_reachable(const struct port_state *port)
+{
+    const struct outside *outside = service_outside(port->owner->service);
+    return port_state_spec(port)->node_port != 0 || outside->external_ips[port->family].n > 0 ||
+           outside->load_balancer_ips[port->family].n > 0;
+}
+
+bool only_local_endpoints(const struct port_state *port, bool external)
+{
+    const struct service *service = port->owner->service;
+    return external ? service->external_local && is_externally_reachable(port)
+                    : service->internal_local;
+}
+
+uint8_t decision_sets_needed(const struct port_state *port)
+{
+    bool internal_local = only_local_endpoints(port, false);
+    bool cluster = !internal_local || is_externally_reachable(port);
+    bool local = internal_local || only_local_endpoints(port, true);
+    return (uint8_t)((cluster ? SET_CLUSTER : 0) | (local ? SET_LOCAL : 0));
+}
+
+/* ---- decisions ---- */
+
+/* Of load-balancer IPs (docs/behaviour.md 4.8). */
+static const range_vec *allowed_sources(struct decision *decision, const struct surroundings *here)
+{
+    const struct outside *outside = service_outside(decision->port->owner->service);
+    enum family family = (enum family)decision->port->family;
+    const range_vec *ranges = &outside->source_ranges[family];
+    if (ranges->n == 0)
+        return NULL;
+    if (!here->has_ip[family] || !ranges_contain(ranges, &here->ip[family]))
+        return ranges;
+    /* A load-balancer IP that is an address of this node is what the node speaks to it from. */
+    range_vec *wider = &decision->wider_sources;
+    vec_clear(wider);
+    vec_append(wider, ranges->v, ranges->n);
+    vec_each (&outside->load_balancer_ips[family], address)
+        vec_push(wider, (struct address_range){*address, *address});
+    ranges_normalize(family, wider);
+    return wider;
+}
+
+void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
+                   const struct surroundings *here, const struct port_state *port)
+{
+    const struct service_port_ref ref = {port->owner->service->id, (enum family)port->family,
+                                         port_state_spec(port)->name, port->protocol};
+    const uint8_t needed = decision_sets_needed(port);
+    decision->port = port;
+    endpoint_slice_cache_merge(slices, &ref, &decision->endpoints);
+    vec_clear(&decision->sets);
+    vec_reserve(&decision->sets, decision->endpoints.n);
+    decision->selection = select_endpoints(decision->endpoints.v, decision->endpoints.n,
+                                           &here->location, decision->sets.v);
+    vec_clear(&decision->cluster);
+    vec_clear(&decision->local);
+    vec_clear(&decision->serving);
+    vec_clear(&decision->hairpins);
+    vec_each (&decision->endpoints, it) {
+        const uint8_t sets = decision->sets.v[it - decision->endpoints.v] & needed;
+        const struct backend backend = {it->address, it->port};
+        if (sets & SET_CLUSTER)
+            vec_push(&decision->cluster, backend);
+        if (sets & SET_LOCAL)
+            vec_push(&decision->local, backend);
+        if (sets && it->node_name && it->node_name == here->location.node_name)
+            vec_push(&decision->hairpins, backend);
+        if (port->protocol == IPPROTO_UDP && it->flags & ENDPOINT_SERVING)
+            vec_push(&decision->serving, backend);
+    }
+    decision->sources = allowed_sources(decision, here);
+}
+
+struct claim_policy decision_policy(const struct claim *claim)
+{
+    bool external = !(claim->kinds & CLAIM_CLUSTER_IP);
+    return (struct claim_policy){external, only_local_endpoints(claim->port, external)};
+}
+
+struct route decision_route(const struct decision *decision, const struct claim *claim)
+{
+    const struct claim_policy policy = decision_policy(claim);
+    struct route route = {
+        .port = decision->port->id,
+        .external = policy.external,
+        .local = policy.local,
+        .affine = decision->port->owner->service->affinity_timeout > 0,
+    };
+    /* Also if the address is another of the Service's as well: a guarded door stays guarded. */
+    if (claim->kinds & CLAIM_LOAD_BALANCER_IP && decision->sources) {
+        route.sources = decision->sources->v;
+        route.n_sources = decision->sources->n;
+    }
+    return route;
+}
+
+struct port_route decision_port_route(const struct decision *decision)
+{
+    const uint8_t needed = decision_sets_needed(decision->port);
+    return (struct port_route){
+        .has_any = decision->selection.has_any,
+        .needs_cluster = needed & SET_CLUSTER,
+        .needs_local = needed & SET_LOCAL,
+        .backends = decision->cluster.v,
+        .n_backends = decision->cluster.n,
+        .local_backends = decision->local.v,
+        .n_local = decision->local.n,
+        .affinity_timeout = decision->port->owner->service->affinity_timeout,
+    };
+}
+
+void decision_free(struct decision *decision)
+{
+    vec_free(&decision->endpoints);
+    vec_free(&decision->cluster);
+    vec_free(&decision->local);
+    vec_free(&decision->serving);
+    vec_free(&decision->hairpins);
+    vec_free(&decision->wider_sources);
+    vec_free(&decision->sets);
 }

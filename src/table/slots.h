@@ -9,7 +9,6 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
-#include "kube-nftd/policy.h"
 
 #include <stdbool.h>
 #include <stddef.h>

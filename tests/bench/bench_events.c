@@ -102,7 +102,7 @@ static void program(void)
 {
     mirror_start();
     double start = clock_monotonic();
-    proxy_turn(proxy, nft, start);
+    proxy_sync(proxy, nft, start);
     double turn = clock_monotonic() - start;
     const struct mirror_figures *did = mirror_figures();
     struct error err = {0};
@@ -170,7 +170,7 @@ static void play(const char *label, const char *resource, const char *text, size
     struct sample sample = {0};
     mirror_start();
     double start = send_bytes(resource, text, length);
-    proxy_turn(proxy, nft, start + time_ahead);
+    proxy_sync(proxy, nft, start + time_ahead);
     const struct mirror_figures *did = mirror_figures();
     sample.whole = clock_monotonic() - start - did->aside;
     sample.decode = handed_on_at - start;
@@ -180,7 +180,7 @@ static void play(const char *label, const char *resource, const char *text, size
     time_ahead += LATER;
     mirror_start();
     start = clock_monotonic();
-    proxy_turn(proxy, nft, start + time_ahead);
+    proxy_sync(proxy, nft, start + time_ahead);
     did = mirror_figures();
     sample.later = did->commits ? clock_monotonic() - start - did->aside : 0;
     sample.later_bare = replay_of(&sample);

@@ -164,7 +164,7 @@ static void set_up(void)
     expect(proxy != NULL);
     manifests = manifests_open(options.manifests, proxy_sink(proxy), true, &err);
     expect(manifests != NULL);
-    proxy_settle(proxy);
+    proxy_decide(proxy);
     metrics = metrics_new(ev_default_loop(0), NULL, "node-a", write_metrics, NULL);
     metrics_add_page(metrics, "/explain", answer_explain, NULL);
     metrics_add_page(metrics, "/list", list_answer, &page);

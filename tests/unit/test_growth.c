@@ -2,6 +2,7 @@
 /* Objects so large that each of these tests takes minutes, and fails by that, where anything grows
  * with the square of their size, and a second where nothing does. */
 #include "kube-nftd/policy.h"
+#include "kube-nftd/table.h"
 
 #include "objects.h"
 #include "source/object_reader.h"
@@ -29,49 +30,67 @@ struct handed {
 };
 static struct handed handed;
 
-static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
+void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_route *route)
 {
     handed.ports++;
 }
 
-static bool on_change_port(void *ctx, const struct port_state *port,
-                           const struct port_route_change *change)
+bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
+                         const struct port_route_change *change)
 {
     handed.changed++;
     return true;
 }
 
-static void on_remove_port(void *ctx, const struct port_state *port)
+void ruleset_remove_port(struct ruleset *ruleset, uint32_t id)
 {
     handed.gone++;
 }
 
-static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
+void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
+                 const struct route *route)
 {
     handed.frontends++;
 }
 
-static void on_remove(void *ctx, const struct frontend *frontend)
+void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
 {
     handed.removed++;
 }
 
-static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
+void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use)
 {
+}
+
+void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
+                         bool in_use)
+{
+}
+
+bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id)
+{
+    return false;
+}
+
+struct ruleset *table_changing(struct table *table)
+{
+    return (struct ruleset *)table;
+}
+
+const struct ruleset *table_ruleset(const struct table *table)
+{
+    return (const struct ruleset *)table;
 }
 
 static void set_up(void)
 {
     alarm(TIMEOUT);
-    static const struct policy_ops ops = {.set_port = on_set_port,
-                                          .change_port = on_change_port,
-                                          .remove_port = on_remove_port,
-                                          .set = on_set,
-                                          .remove = on_remove,
-                                          .cluster_ip = on_cluster_ip};
     services = service_cache_new();
     slices = endpoint_slice_cache_new();
-    policy = policy_new(services, slices, "here", &ops);
+    policy = policy_new(&(struct policy_config){.node_name = "here",
+                                                .services = services,
+                                                .slices = slices,
+                                                .tables = {(struct table *)&handed}});
 }
 
 static void tear_down(void)
@@ -85,7 +104,7 @@ static void tear_down(void)
 static void expect(struct handed expected)
 {
     handed = (struct handed){0};
-    policy_settle(policy);
+    policy_sync(policy);
     ck_assert_uint_eq(handed.ports, expected.ports);
     ck_assert_uint_eq(handed.changed, expected.changed);
     ck_assert_uint_eq(handed.gone, expected.gone);

@@ -98,7 +98,7 @@ static void start(void)
 static double turn(void)
 {
     fake_kernel_set_time(now);
-    double next = proxy_turn(proxy, kernel, now);
+    double next = proxy_sync(proxy, kernel, now);
     more = next == now;
     ck_assert(next == 0 || next > now || (more && (config.portion || config.rulesets[0].portion)));
     return next;

@@ -2,9 +2,11 @@
 /* What policy makes of objects, step by step in cases/policy. That any history ends as if all
  * objects had come at once is a matter of test_pipeline_history.c. */
 #include "kube-nftd/policy.h"
+#include "kube-nftd/table.h"
 
 #include "cache_script.h"
 #include "facts.h"
+#include "kube-nftd/netlink.h"
 
 #include <linux/in.h>
 
@@ -29,8 +31,10 @@ struct received {
     bool concerned; /* or where it leads */
 };
 
-/* As the daemon wires it with the caches, for the node "here". */
+/* As the proxy wires it with the caches, for the node "here". In place of the tables there are
+ * these; what it calls of theirs and of the flow cleaner's is below. */
 static struct policy *policy;
+static char tables[FAMILY_COUNT];
 
 /* What it has handed on: operations on service ports and frontends since the last time, in their
  * order; what is to be sorted. What they all add up to, with flows, cluster IPs and hairpins in use
@@ -47,10 +51,36 @@ static struct facts facts;
 /* Every so many changes of service ports are not taken; then the whole route must follow. */
 static unsigned changes_taken, refuse_every;
 
+static bool show_events;
+
 /* The service port of what was handed on that is not in force yet; NULL: none. */
 static char *in_portions;
 
 /* ---- what is received ---- */
+
+struct ruleset *table_changing(struct table *table)
+{
+    return (struct ruleset *)table;
+}
+
+const struct ruleset *table_ruleset(const struct table *table)
+{
+    return (const struct ruleset *)table;
+}
+
+static enum family family_of(const struct ruleset *ruleset)
+{
+    return (enum family)((const char *)ruleset - tables);
+}
+
+static const struct port_state *port_of(const struct ruleset *ruleset, uint32_t id)
+{
+    hash_table_each (policy_services(policy), const struct service_state, it)
+        for (const struct port_state *port = it->ports; port; port = port->next)
+            if (port->id == id && port->family == family_of(ruleset))
+                return port;
+    ck_abort_msg("no service port %u", id);
+}
 
 static struct received *find_received(const struct frontend *frontend)
 {
@@ -159,12 +189,11 @@ static struct received_port *receive_port(const struct port_state *port)
     return received;
 }
 
-static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
+void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_route *route)
 {
-    enum family family = (enum family)port->family;
-    ck_assert_ptr_eq(ctx, &policy);
+    enum family family = family_of(ruleset);
     check_sense(route);
-    struct received_port *received = receive_port(port);
+    struct received_port *received = receive_port(port_of(ruleset, id));
     received->route = *route;
     copy_backends(&received->backends, route->backends, route->n_backends);
     copy_backends(&received->local, route->local_backends, route->n_local);
@@ -183,21 +212,21 @@ static void free_port(struct received_port *received)
 }
 
 /* What still leads there is to go, or elsewhere, before all is settled. */
-static void on_remove_port(void *ctx, const struct port_state *port)
+void ruleset_remove_port(struct ruleset *ruleset, uint32_t id)
 {
-    ck_assert_ptr_eq(ctx, &policy);
-    struct received_port *received = find_port(port->id);
+    struct received_port *received = find_port(id);
     ck_assert_ptr_nonnull(received);
     fprintf(told, "-%s\n", received->name);
-    vec_push(&gone_ids, port->id);
+    vec_push(&gone_ids, id);
     free_port(received);
     *received = ports.v[--ports.n];
 }
 
-static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
+void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
+                 const struct route *route)
 {
     char text[FRONTEND_TEXT_SIZE];
-    ck_assert_ptr_eq(ctx, &policy);
+    ck_assert_int_eq(frontend->family, family_of(ruleset));
     const struct received_port *port = find_port(route->port);
     ck_assert_ptr_nonnull(port);
     ck_assert(route->local ? port->route.needs_local : port->route.needs_cluster);
@@ -241,17 +270,16 @@ static void write_changes(FILE *out, enum family family, const struct backend_ch
     }
 }
 
-static bool on_change_port(void *ctx, const struct port_state *port,
-                           const struct port_route_change *change)
+bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
+                         const struct port_route_change *change)
 {
-    enum family family = (enum family)port->family;
-    ck_assert_ptr_eq(ctx, &policy);
-    ck_assert_ptr_nonnull(find_port(port->id));
+    enum family family = family_of(ruleset);
+    ck_assert_ptr_nonnull(find_port(id));
     ck_assert_uint_gt(change->n_backends + change->n_local, 0);
     changes_taken++;
     if (refuse_every && changes_taken % refuse_every == 0)
         return false;
-    struct received_port *received = receive_port(port);
+    struct received_port *received = receive_port(port_of(ruleset, id));
     change_backends(&received->backends, change->backends, change->n_backends);
     change_backends(&received->local, change->local_backends, change->n_local);
     received->route.n_backends = received->backends.n;
@@ -265,9 +293,8 @@ static bool on_change_port(void *ctx, const struct port_state *port,
     return true;
 }
 
-static void on_remove(void *ctx, const struct frontend *frontend)
+void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
 {
-    ck_assert_ptr_eq(ctx, &policy);
     char text[FRONTEND_TEXT_SIZE];
     struct received *received = find_received(frontend);
     ck_assert_ptr_nonnull(received);
@@ -277,11 +304,11 @@ static void on_remove(void *ctx, const struct frontend *frontend)
     fprintf(told, "-%s\n", frontend_format(frontend, text));
 }
 
-static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
-                     const struct backend *serving, size_t n)
+void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
+                       const struct backend *serving, size_t n)
 {
     char name[FRONTEND_TEXT_SIZE];
-    ck_assert_ptr_eq(ctx, &policy);
+    ck_assert_ptr_eq(cleaner, &facts);
     ck_assert_uint_eq(frontend->protocol, IPPROTO_UDP);
     check_order(serving, n);
     char *text = claimed ? flows_text((enum family)frontend->family, serving, n) : NULL;
@@ -309,35 +336,33 @@ static void receive_use(const char *what, char *thing, bool in_use)
                        : xasprintf("%s of %d", what, n));
 }
 
-static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
+void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use)
 {
     char text[ADDRESS_TEXT_SIZE];
-    ck_assert_ptr_eq(ctx, &policy);
-    receive_use("cluster IP", xstrdup(address_format(family, address, text)), in_use);
+    receive_use("cluster IP", xstrdup(address_format(family_of(ruleset), address, text)), in_use);
 }
 
-static void on_hairpin(void *ctx, enum family family, uint8_t protocol,
-                       const struct backend *backend, bool in_use)
+void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
+                         bool in_use)
 {
     char text[FRONTEND_TEXT_SIZE];
-    ck_assert_ptr_eq(ctx, &policy);
-    struct frontend thing = {backend->address, backend->port, protocol, (uint8_t)family};
+    struct frontend thing = {backend->address, backend->port, protocol,
+                             (uint8_t)family_of(ruleset)};
     receive_use("hairpin", xasprintf("from %s", frontend_format(&thing, text)), in_use);
 }
 
-static void on_health_check(void *ctx, const char *service_id, enum family family, uint16_t port,
-                            size_t local_ready)
+static void on_health_check(struct health *health, const char *service_id, enum family family,
+                            uint16_t port, size_t local_ready)
 {
-    ck_assert_ptr_eq(ctx, &policy);
+    ck_assert_ptr_eq(health, &facts);
     char *about = xasprintf("%s %s check", service_id, family_name(family));
     vec_push(&ops, xasprintf("%s %u: %zu", about, port, local_ready));
     facts_set(&facts, about, port ? xasprintf("%u: %zu", port, local_ready) : NULL);
 }
 
-static bool on_waits(const void *ctx, const struct port_state *port)
+bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id)
 {
-    ck_assert_ptr_eq(ctx, &policy);
-    char *name = port_text(port);
+    char *name = port_text(port_of(ruleset, id));
     bool waits = in_portions && strcmp(name, in_portions) == 0;
     free(name);
     return waits;
@@ -348,6 +373,8 @@ static void on_event(void *ctx, const struct object_event *event)
     char uid[UID_TEXT_SIZE];
     ck_assert_int_eq(event->kind, KIND_SERVICE);
     ck_assert_str_eq(event->action, "AssignFrontend");
+    if (!show_events)
+        return;
     fprintf(script_out(), "%s%s %.8s %s %s: %s\n",
             event->everywhere ? "" : "Here: ", event->type == EVENT_WARNING ? "Warning" : "Normal",
             uid_format(&event->uid, uid), event->id, event->reason, event->note);
@@ -402,20 +429,20 @@ static size_t count_told(void)
 
 static void set_up(void)
 {
-    const struct policy_ops receiver = {.set_port = on_set_port,
-                                        .change_port = on_change_port,
-                                        .remove_port = on_remove_port,
-                                        .set = on_set,
-                                        .remove = on_remove,
-                                        .cluster_ip = on_cluster_ip,
-                                        .hairpin = on_hairpin,
-                                        .flows = on_flows,
-                                        .health_check = on_health_check,
-                                        .waits = on_waits,
-                                        .ctx = &policy};
+    static const struct event_sink events = {NULL, on_event};
     services = service_cache_new();
     slices = endpoint_slice_cache_new();
-    policy = policy_new(services, slices, "here", &receiver);
+    const struct policy_config config = {
+        .node_name = "here",
+        .services = services,
+        .slices = slices,
+        .tables = {(struct table *)&tables[FAMILY_IPV4], (struct table *)&tables[FAMILY_IPV6]},
+        .flows = (struct flow_cleaner *)(void *)&facts,
+        .health = (struct health *)(void *)&facts,
+        .health_check = on_health_check,
+        .events = &events};
+    policy = policy_new(&config);
+    show_events = false;
     told = open_memstream(&told_text, &told_length);
     script_show_log(LOG_LEVEL_WARN);
 }
@@ -456,7 +483,7 @@ static void set_node_port_addresses(const char *words)
 static void settle_health_checks(void)
 {
     for (int family = 0; family < FAMILY_COUNT; family++)
-        policy_settle_health_checks(policy, (enum family)family);
+        policy_sync_health_checks(policy, (enum family)family);
 }
 
 /* Everything that is in force, in lines. */
@@ -520,7 +547,7 @@ COMMAND(api_server)
 /* Settling changes just these frontends, or where they lead, and hands on nothing twice. */
 COMMAND(settle)
 {
-    policy_settle(policy);
+    policy_sync(policy);
     vec_each (&state, it) {
         ck_assert_uint_le(it->times, 1);
         if (it->concerned)
@@ -531,7 +558,7 @@ COMMAND(settle)
         ck_assert_msg(it->times <= 1, "%s", it->name);
     write_sorted(out, &ops);
     forget_told();
-    policy_settle(policy);
+    policy_sync(policy);
     ck_assert_uint_eq(count_told(), 0);
 }
 
@@ -540,9 +567,9 @@ COMMAND(told)
 {
     bool settled = true;
     if (*words)
-        settled = policy_settle_some(policy, (size_t)atoi(words));
+        settled = policy_sync_some(policy, (size_t)atoi(words));
     else
-        policy_settle(policy);
+        policy_sync(policy);
     fflush(told);
     fputs(told_text, out);
     fputs(settled ? "" : "and more\n", out);
@@ -571,7 +598,7 @@ COMMAND(some)
     bool settled = false;
     for (int i = 0, times = atoi(words); !settled && (!times || i < times); i++) {
         forget_told();
-        settled = policy_settle_some(policy, most);
+        settled = policy_sync_some(policy, most);
         ck_assert_uint_le(count_told(), 4 * most);
         operations += count_told();
         vec_each (&state, it)
@@ -622,8 +649,7 @@ COMMAND(waits)
 
 COMMAND(events)
 {
-    static const struct event_sink sink = {NULL, on_event};
-    policy_set_events(policy, &sink);
+    show_events = true;
 }
 
 /* Who has port 80 there. */
@@ -642,7 +668,7 @@ COMMAND(counts)
 
 COMMAND(facts)
 {
-    policy_settle(policy);
+    policy_sync(policy);
     settle_health_checks();
     write_facts(out);
     forget_told();
@@ -661,7 +687,7 @@ COMMAND(traffic)
     snprintf(slice, sizeof(slice), "a/s of=a/web http/TCP:80 %s", words);
     service_cache_put(services, script_service(service));
     endpoint_slice_cache_put(slices, script_slice(slice));
-    policy_settle(policy);
+    policy_sync(policy);
     vec_each (&state, it)
         vec_push(&ops, route_text(it));
     ck_assert_uint_eq(ops.n, 5);

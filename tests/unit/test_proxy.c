@@ -347,7 +347,7 @@ static void turn(double seconds)
 {
     now += seconds;
     fake_kernel_set_time(now);
-    next = proxy_turn(proxy, kernel, now);
+    next = proxy_sync(proxy, kernel, now);
 }
 
 /* "S", in seconds since the last one; "next", when that wanted it, or so many times that. Then what

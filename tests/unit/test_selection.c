@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which endpoints are in which set: cases/selection, and by chance. */
-#include "kube-nftd/policy.h"
+#include "policy/selection.h"
 
 #include "objects.h"
 #include "script.h"
@@ -74,10 +74,11 @@ COMMAND(no_zone)
 /* Ready, a fallback, or neither; a capital if it is here. */
 static char class_of(const struct endpoint *endpoint)
 {
-    bool local = endpoint_is_local(endpoint, &here);
-    bool ready = endpoint_is_ready(endpoint), fallback = endpoint_is_fallback(endpoint);
-    ck_assert(!(ready && fallback));
-    return (local ? "RFN" : "rfn")[ready ? 0 : fallback ? 1 : 2];
+    unsigned traits = endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, &here);
+    ck_assert(!(traits & TRAIT_READY && traits & TRAIT_FALLBACK));
+    return (traits & TRAIT_LOCAL ? "RFN" : "rfn")[traits & TRAIT_READY      ? 0
+                                                  : traits & TRAIT_FALLBACK ? 1
+                                                                            : 2];
 }
 
 /* "ENDPOINTS": a letter for each, of its class; of its sets: C in the Cluster set, L in the Local

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "ports.h"
+
+#include "selection.h"
+
+#include <linux/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct service_state *)link)->service->id);
+}
+
+struct service_state *ports_find(const struct ports *ports, const char *service_id)
+{
+    return hash_table_find(&ports->services, key_of, hash_key_of_text(service_id));
+}
+
+const struct service_port *port_state_spec(const struct port_state *port)
+{
+    return &port->owner->service->ports.v[port->index];
+}
+
+char *port_state_name(const struct port_state *port)
+{
+    const char *name = port_state_spec(port)->name;
+    return xasprintf("%s%s%s", port->owner->service->id, *name ? ":" : "", name);
+}
+
+void ports_note(struct ports *ports, struct port_state *port)
+{
+    if (!port->noted)
+        vec_push(&ports->noted, port);
+    port->noted = true;
+}
+
+void port_free(struct port_state *port)
+{
+    if (port->details) {
+        port_forget_deltas(port);
+        if (port->details)
+            vec_free(&port->details->hairpins);
+    }
+    free(port->details);
+    free(port);
+}
+
+/* ---- their order ---- */
+
+static int compare_names(const struct service_port *a, const struct service_port *b)
+{
+    if (a->protocol != b->protocol)
+        return (int)a->protocol - (int)b->protocol;
+    return a->name == b->name ? 0 : strcmp(a->name, b->name);
+}
+
+/* @port, of @service, and @spec in @family. */
+static int compare(const struct port_state *port, const struct service *service, int family,
+                   const struct service_port *spec)
+{
+    int order = (int)port->family - family;
+    return order ? order : compare_names(&service->ports.v[port->index], spec);
+}
+
+struct port_state *ports_seek(struct ports *ports, const struct service_state *service,
+                              enum family family, uint8_t protocol, const char *name)
+{
+    const struct service_port sought = {.name = name, .protocol = protocol};
+    struct port_state *passed = ports->passed;
+    if (passed &&
+        (passed->owner != service || compare(passed, service->service, family, &sought) >= 0))
+        passed = NULL;
+    struct port_state *port = passed ? passed->next : service->ports;
+    for (; port && compare(port, service->service, family, &sought) < 0; port = port->next)
+        passed = port;
+    ports->passed = passed;
+    return port && compare(port, service->service, family, &sought) == 0 ? port : NULL;
+}
+
+struct port_state *port_twin(const struct port_state *port)
+{
+    struct port_state *next = port->next;
+    return next && compare(next, port->owner->service, port->family, port_state_spec(port)) == 0
+               ? next
+               : NULL;
+}
+
+/* By protocol and name, and equal ones in their order. */
+static int compare_specs(const void *a, const void *b)
+{
+    const struct service_port *p = *(const struct service_port *const *)a,
+                              *q = *(const struct service_port *const *)b;
+    int order = compare_names(p, q);
+    return order ? order : (p > q) - (p < q);
+}
+
+/* ---- changes of Services ---- */
+
+static struct port_state *new_port(struct ports *ports, struct service_state *owner, int family,
+                                   uint8_t protocol)
+{
+    struct port_state *port = xcalloc(1, sizeof(*port));
+    port->owner = owner;
+    port->family = (uint8_t)family & 1;
+    port->protocol = protocol;
+    /* None is used again soon: what was kept under it may not be cleaned up yet. */
+    ports->last_id = ports->last_id % MOST_ROUTE_ID + 1;
+    port->id = ports->last_id;
+    return port;
+}
+
+/* Puts the ports that a Service is to have behind @end, in their order: those of @old, of the
+ * Service @before, that are among them, and new ones. The others go behind @gone. */
+static void chain_ports(struct ports *ports, struct service_state *owner,
+                        const struct service *before, struct port_state *old,
+                        struct port_state **end, struct port_state **gone)
+{
+    const struct service *service = owner->service;
+    vec_clear_few(&ports->order);
+    for (size_t i = 0; service && !service->skipped && i < service->ports.n; i++)
+        vec_push(&ports->order, &service->ports.v[i]);
+    if (ports->order.n > 1)
+        qsort(ports->order.v, ports->order.n, sizeof(*ports->order.v), compare_specs);
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        vec_each (&ports->order, spec) {
+            int order = 1;
+            if (!service->has_cluster_ip[family])
+                break;
+            for (; old && (order = compare(old, before, family, *spec)) < 0; old = old->next) {
+                *gone = old;
+                gone = &old->next;
+            }
+            struct port_state *port = old;
+            if (old && order == 0)
+                old = old->next;
+            else
+                port = new_port(ports, owner, family, (*spec)->protocol);
+            port->index = (uint32_t)(*spec - service->ports.v) & 0xffffff;
+            port->renew = port->whole = true;
+            port->renewed = 0;
+            ports_note(ports, port);
+            *end = port;
+            end = &port->next;
+        }
+    }
+    *end = NULL;
+    *gone = old;
+}
+
+struct port_state *ports_change(struct ports *ports, const struct service *before,
+                                const struct service *after)
+{
+    struct port_state *gone = NULL;
+    struct service_state *state = before ? ports_find(ports, before->id) : NULL;
+    ports->passed = NULL;
+    if (state)
+        hash_table_remove(&ports->services, &state->link); /* its key goes with the old version */
+    else
+        state = xcalloc(1, sizeof(*state));
+    state->service = after;
+    chain_ports(ports, state, before, state->ports, &state->ports, &gone);
+    if (after)
+        hash_table_add(&ports->services, key_of, &state->link);
+    else
+        free(state);
+    for (struct port_state *port = gone; port; port = port->next) {
+        port->owner = NULL;
+        port->renew = false;
+        port->whole = true;
+        ports_note(ports, port);
+    }
+    return gone;
+}
+
+static void free_gone(port_state_vec *noted)
+{
+    vec_each (noted, port)
+        if (!(*port)->owner)
+            port_free(*port);
+    vec_free(noted);
+}
+
+void ports_clear(struct ports *ports)
+{
+    free_gone(&ports->noted);
+    free_gone(&ports->late);
+    hash_table_each (&ports->services, struct service_state, state) {
+        struct port_state *port, *next;
+        for (port = state->ports; port; port = next) {
+            next = port->next;
+            port_free(port);
+        }
+        hash_table_remove(&ports->services, &state->link);
+        free(state);
+    }
+    vec_free(&ports->order);
+}
+
+/* ---- endpoints ---- */
+
+struct port_details *port_make_details(struct port_state *port)
+{
+    if (!port->details)
+        port->details = xcalloc(1, sizeof(*port->details));
+    return port->details;
+}
+
+struct selection_counts port_counts(const struct port_state *port)
+{
+    struct selection_counts counts;
+    if (port->details && port->details->many)
+        return port->details->counts;
+    for (int i = 0; i < SORTS; i++)
+        counts.n[i] = port->few[i];
+    return counts;
+}
+
+void port_keep_counts(struct port_state *port, const struct selection_counts *counts)
+{
+    bool many = counts->n[SORT_ANY] > UINT8_MAX; /* the other counts are no larger */
+    if (many) {
+        port_make_details(port)->counts = *counts;
+    } else {
+        for (int i = 0; i < SORTS; i++)
+            port->few[i] = (uint8_t)counts->n[i];
+    }
+    if (port->details)
+        port->details->many = many;
+}
+
+static unsigned traits_of(const struct slice_endpoint *endpoint, const struct location *here)
+{
+    return endpoint ? endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, here)
+                    : 0;
+}
+
+static void add_change(backend_change_vec *changes, const struct backend *backend, bool before,
+                       bool after)
+{
+    if (before != after)
+        vec_push(changes, (struct backend_change){*backend, after});
+}
+
+bool port_add_deltas(struct port_state *port, const struct endpoint_delta *deltas, size_t n,
+                     const struct location *here, unsigned *seen)
+{
+    const uint8_t needed = decision_sets_needed(port);
+    struct selection_counts counts = port_counts(port);
+    const struct selection_basis was = selection_basis_of(&counts);
+    unsigned changed = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned before = traits_of(deltas[i].before, here),
+                 after = traits_of(deltas[i].after, here);
+        selection_count(&counts, before, -1);
+        selection_count(&counts, after, 1);
+        changed |= before ^ after;
+        *seen |= after;
+    }
+    const struct selection_basis basis = selection_basis_of(&counts);
+    if (!selection_basis_equal(&was, &basis) ||
+        (changed & TRAIT_SERVING && port->protocol == IPPROTO_UDP))
+        return false;
+    struct port_details *details = port_make_details(port);
+    for (size_t i = 0; i < n; i++) {
+        const struct backend *backend = &deltas[i].backend;
+        unsigned before = traits_of(deltas[i].before, here),
+                 after = traits_of(deltas[i].after, here);
+        uint8_t left = selection_sets(before, &basis) & needed,
+                joined = selection_sets(after, &basis) & needed;
+        add_change(&details->cluster, backend, left & SET_CLUSTER, joined & SET_CLUSTER);
+        add_change(&details->local, backend, left & SET_LOCAL, joined & SET_LOCAL);
+        add_change(&details->hairpin_changes, backend, left && before & TRAIT_LOCAL,
+                   joined && after & TRAIT_LOCAL);
+    }
+    port_keep_counts(port, &counts);
+    return true;
+}
+
+void port_forget_deltas(struct port_state *port)
+{
+    struct port_details *details = port->details;
+    if (!details)
+        return;
+    vec_free(&details->cluster);
+    vec_free(&details->local);
+    vec_free(&details->hairpin_changes);
+    if (details->many || details->hairpins.n > 0)
+        return;
+    vec_free(&details->hairpins);
+    free(details);
+    port->details = NULL;
+}
