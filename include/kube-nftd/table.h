@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Makes the kernel's table of each family equal to the routes that policy wants. Owns what is
+ * Makes the kernel's table of each family equal to the routes that policy desires. Owns what is
  * desired and what is believed applied; only what it observes of the kernel changes the latter.
- * One function of it logs what the kernel refuses.
+ * Times are clock_monotonic's, in seconds, unless something else is said.
+ *
+ * Changes only make frontends and service ports dirty. A commit computes the difference for these,
+ * sends it as one transaction and believes it only when the kernel has acknowledged it. After a
+ * failure the table is read back before the next try. A table found at the start is adopted: what
+ * it holds already is not sent again. What the kernel rejects is quarantined: it keeps its previous
+ * rules, is logged and counted, and tried again when it changes or some time has passed.
  */
 #ifndef KUBE_NFTD_TABLE_H
 #define KUBE_NFTD_TABLE_H
@@ -14,28 +20,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/*
- * The table of one family: what it shall hold, what the kernel is known to hold, and the batches
- * that make the one into the other.
- *
- * Changes only note what is wanted (pending); a commit computes the difference for the frontends
- * concerned, sends it as one transaction and believes it only when the kernel has said so. After a
- * failure the table is read back before the next try. A table found at the start is adopted: what
- * it holds already is not sent again.
- *
- * A slot outlives its count by one transaction (docs/design.md): packets look up the two one
- * after the other. So slots that no count reaches any more are deleted by a later commit.
- */
-
 #define RULESET_TABLE "kube-nftd"
 
-/* How long an unreachable slot stays, in seconds: longer than a packet takes from one lookup to
- * the next. */
-#define RULESET_TRIM_DELAY 0.1
-
-struct ruleset;
-
-/* How packets of this node's pods are told (docs/behaviour.md 4.6). */
+/* How packets of this node's pods are recognised (docs/behaviour.md 4.6). */
 enum pod_detector {
     DETECT_NONE,
     DETECT_CIDRS,           /* by source address: ruleset_set_pod_cidrs() */
@@ -43,10 +30,10 @@ enum pod_detector {
     DETECT_INTERFACE_PREFIX /* by the beginning of that name */
 };
 
-/* Which connections the table counts (connections.h). */
+/* Which connections the table counts. */
 enum connection_counting { COUNT_NOTHING, COUNT_SERVICES, COUNT_ENDPOINTS /* both */ };
 
-/* What shapes the table's rules, for the life of a ruleset. */
+/* What shapes the table's rules, for as long as it lives. */
 struct ruleset_config {
     enum pod_detector detector;
     const char *interface; /* name or prefix; borrowed; NULL for the other detectors */
@@ -61,9 +48,9 @@ struct ruleset_config {
     uint32_t dump_most; /* more slots than that are read back by their keys; 0: a number from which
                          * on that takes less time */
     uint32_t portion;   /* most elements of lists of sources that come or go in one transaction, and
-                         * most slots of frontends with many: see ruleset_commit(); 0: thousands */
-    /* Told of each UDP frontend that a table found in the kernel had and nobody wants any more: its
-     * flows are stale once it is gone. NULL: nobody is told. */
+                         * most slots of frontends with many; 0: thousands */
+    /* Called for each UDP frontend that a table found in the kernel had and nobody desires any
+     * more: its flows are stale once it is gone. May be NULL. */
     void (*abandoned)(void *ctx, const struct frontend *frontend);
     /* The name of who has a frontend, for the log; to be freed, NULL if nobody has it. May be NULL.
      */
@@ -71,37 +58,12 @@ struct ruleset_config {
     void *ctx;
 };
 
-/* Figures of the last commit that sent something. */
-struct ruleset_stats {
-    size_t elements_added, elements_deleted; /* of maps and sets */
-    size_t bytes;
-    double seconds; /* inside the kernel */
-};
+/* ---- what is desired ---- */
 
-/* What was done so far, and what there is. */
-struct ruleset_figures {
-    size_t elements;     /* of maps and sets in the kernel that we put there, by what is known */
-    uint64_t read_backs; /* of a table that had been in force: its commit had failed */
-    size_t refused;      /* frontends and service ports that are not as they shall be: the kernel
-                          * refused that */
-    size_t left_out;     /* likewise elements that belong to no frontend */
-    uint64_t refusals;   /* how often something was refused and put aside */
-    /* Of session affinity, by the last audit. */
-    uint32_t records, most_records; /* that clients have, and that there can be */
-    bool records_known;             /* else the kernel does not count them, and there is room */
-    uint64_t mistakes;              /* changes of backends that did not fit those in force */
-    uint64_t replaced;  /* tables with other maps or sets: made anew in one transaction */
-    uint64_t rewritten; /* transactions that put rules or chains right */
-};
+struct ruleset;
 
-/** An empty ruleset for the table of @family; NULL if a template is broken (the error says where).
- */
-struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
-                            struct error *err);
-void ruleset_free(struct ruleset *ruleset);
-
-/** The service port with @id (of routes) shall have the backends of @route (copied),
- * whichever frontends lead there. */
+/** The service port with @id (of routes) shall have the backends of @route (copied), whichever
+ * frontends lead there. */
 void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_route *route);
 
 /**
@@ -113,22 +75,18 @@ void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_ro
 bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
                          const struct port_route_change *change);
 
-/** Nobody has the service port any more. What is in force of it goes with the last frontend that is
- * to lead there, or does. */
+/** Nobody has the service port any more. What is applied of it goes with the last frontend that
+ * leads there. */
 void ruleset_remove_port(struct ruleset *ruleset, uint32_t id);
 
-/** New connections to @frontend shall be treated as @route (copied) says. */
+/** New connections to @frontend shall be treated as @route (copied) says; or it shall not be there.
+ */
 void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
                  const struct route *route);
-
-/** @frontend shall not be there. */
 void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
 
 /** One Service more, or less, has the cluster IP @address (docs/behaviour.md 4.3). */
 void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use);
-
-/** Whether some Service has it. */
-bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address *address);
 
 /** One service port more, or less, may send connections to @backend, on this node: what it sends
  * to itself is masqueraded (docs/behaviour.md 4.5). */
@@ -140,9 +98,26 @@ void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct
 void ruleset_set_service_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 
+/* ---- what is known of it ---- */
+
+/* What was done so far, and what there is. */
+struct ruleset_figures {
+    size_t elements;     /* of maps and sets in the kernel that we put there, by what is known */
+    uint64_t read_backs; /* of a table that had been applied: its commit had failed */
+    size_t refused;      /* frontends and service ports that the kernel rejected last */
+    size_t left_out;     /* elements that belong to no frontend, likewise */
+    uint64_t refusals;   /* how often something was rejected */
+    /* Of session affinity, by the last audit. */
+    uint32_t records, most_records; /* that clients have, and that there can be */
+    bool records_known;             /* else the kernel does not count them, and there is room */
+    uint64_t mistakes;              /* changes of backends that did not fit those applied */
+    uint64_t replaced;  /* tables with other maps or sets: made anew in one transaction */
+    uint64_t rewritten; /* transactions that repaired rules or chains */
+};
+const struct ruleset_figures *ruleset_figures(const struct ruleset *ruleset);
+
 /* Who gets the short-circuit of an external frontend with traffic policy Local
- * (docs/behaviour.md 4.6), and what a reject is: what the table's rules were made for. Borrowed
- * until the next change. */
+ * (docs/behaviour.md 4.6), and what a reject is. Borrowed until the next change. */
 struct ruleset_senders {
     bool host; /* this host itself */
     enum pod_detector pods;
@@ -152,108 +127,30 @@ struct ruleset_senders {
 };
 struct ruleset_senders ruleset_senders(const struct ruleset *ruleset);
 
-/** Which connections the table counts (connections.h). */
 enum connection_counting ruleset_counting(const struct ruleset *ruleset);
+
+/** Whether some Service has the cluster IP. */
+bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address *address);
 
 /** Whether it is known what the kernel holds, from a read-back or acknowledged commits since. */
 bool ruleset_knows_kernel(const struct ruleset *ruleset);
 
-/**
- * Whether the last commit failed since another program owns the table: another kube-nftd that is
- * still running, most likely. Nothing tells when it is gone, so ask again soon.
- */
-bool ruleset_is_owned_elsewhere(const struct ruleset *ruleset);
-
 /** Whether the last read-back found that the table is gone, another one or another program's, and
- * no commit has made it anew since: nothing that was in force is. */
+ * no commit has made it anew since: nothing that was applied is. */
 bool ruleset_is_lost(const struct ruleset *ruleset);
 
-/** Whether the kernel refused what @frontend shall be, so that something else is in force of it. */
+/** Whether @frontend, or where it leads, is quarantined; when that is tried again, or 0. */
 bool ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
-
-/** Whether the kernel may hold something else of @frontend, or of where it leads, than what it
- * shall be, and not since it refused that: no commit has sent it yet, or all of it, or what the
- * kernel holds is not known. */
-bool ruleset_is_waiting(const struct ruleset *ruleset, const struct frontend *frontend);
-
-/** The same for a service port and all frontends that are to lead there. */
-bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id);
-
-/** Whether a commit at @now (clock_monotonic) would have something to do. */
-bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
-
-/** Whether the last commit left something for the next one, which is due at once: frontends wait
- * until the list of their sources is complete, or their new slots are all there, of which each
- * commit sends a portion. */
-bool ruleset_is_filling(const struct ruleset *ruleset);
-
-/** When what nothing leads to any more is to be deleted (clock_monotonic), or 0 if there is none.
- */
-double ruleset_trim_time(const struct ruleset *ruleset);
-
-/** When chains that nothing leads to any more are looked for (clock_monotonic), or 0 if there are
- * none. They go some seconds after their last use. */
-double ruleset_collect_time(const struct ruleset *ruleset);
-
-/** When what the kernel refused is tried again (clock_monotonic), or 0 if there is none. */
 double ruleset_retry_time(const struct ruleset *ruleset);
 
-/**
- * Makes the kernel hold what is wanted. 0: it does, but for what it refused: such frontends stay as
- * they were in force, are said and counted (struct ruleset_figures), and tried again when they
- * change or at ruleset_retry_time(). -1: nothing that was wanted is lost; call again later.
- *
- * The kernel holds its caller until a transaction is in force, so frontends with more new slots
- * than a portion (see struct ruleset_config) get them in several, one a call, before anything else
- * of them changes: ruleset_is_filling() says that some are left. So do trims. What a table lacks
- * that was read back goes in one; one that is made where there was none in several, all of them in
- * this call.
- * @stats  filled in if not NULL; zero if nothing had to be sent
- */
-int ruleset_commit(struct ruleset *ruleset, struct nft_socket *socket, double now,
-                   struct ruleset_stats *stats, struct error *err);
+/** Whether the kernel may hold something else of @frontend, or of where it leads, than what is
+ * desired, and not since it rejected that; the same for a service port and all frontends that are
+ * to lead there. */
+bool ruleset_is_waiting(const struct ruleset *ruleset, const struct frontend *frontend);
+bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id);
 
-/**
- * Another program changed an element of @set; or something else of the table; or anything, since it
- * was not seen what. This is only noted, until ruleset_check_suspects().
- */
-void ruleset_suspect_element(struct ruleset *ruleset, const char *set,
-                             const struct nft_element *element);
-void ruleset_suspect_rules(struct ruleset *ruleset);
-void ruleset_suspect_all(struct ruleset *ruleset);
-
-bool ruleset_has_suspects(const struct ruleset *ruleset);
-
-/**
- * Asks the kernel for the elements that were noted. What is not as it should be is put right by the
- * next commit, which is due then: by the elements or chains concerned, by reading back all of the
- * table, or by making it anew if its maps and sets are others. Returns how much of it there is, 0
- * if nothing.
- */
-size_t ruleset_check_suspects(struct ruleset *ruleset, struct nft_socket *socket);
-
-/**
- * If there is a table of an earlier run whose chains, rules or verdicts are not those that the
- * templates make, makes them so in one transaction, while nothing is known of what its elements
- * shall be: what another program did might keep this one from ever learning that. Elements and the
- * records of packets stay. Any other table, and one that another program owns, is left alone; one
- * that can be owned is claimed. For a ruleset that knows nothing of the kernel yet.
- * @mended  whether something was wrong
- * -1: it is as it was; the error says why
- */
-int ruleset_mend(struct ruleset *ruleset, struct nft_socket *socket, bool *mended,
-                 struct error *err);
-
-/** How many frontends shall be there; of those that the kernel refused, how many are in force. */
-size_t ruleset_frontends(const struct ruleset *ruleset);
-
-/** Borrowed; they change with each commit. */
-const struct ruleset_figures *ruleset_figures(const struct ruleset *ruleset);
-
-/**
- * Prints the table as it shall be, in nft syntax that nft -f loads in place of an existing one.
- * For a ruleset that was never committed. Sorted, so that equal contents give equal text.
- */
+/** Prints the table as it is desired, in nft syntax that nft -f loads in place of an existing one.
+ * For one that was never committed. Sorted, so that equal contents give equal text. */
 void ruleset_dump(struct ruleset *ruleset, FILE *out);
 
 /** Deletes the table of @family from the kernel, unless another program owns it. @existed says
@@ -261,18 +158,17 @@ void ruleset_dump(struct ruleset *ruleset, FILE *out);
 int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed,
                     struct error *err);
 
-/*
- * What the kernel holds for one frontend, beside what it should hold. Reads single elements, so the
- * cost follows the frontend and not the table; changes nothing.
+/* ---- what the kernel holds for one frontend ----
+ *
+ * Beside what it should hold. Reads single elements, so the cost follows the frontend and not the
+ * table; changes nothing.
  */
-
-typedef VEC(struct backend) backend_list;
 
 /* ports with endpoints, or local_ports with local_endpoints. */
 struct probe_part {
-    uint32_t value;     /* P:N; 0: the service port is not there */
-    size_t looked_at;   /* slots, from 0 */
-    backend_list found; /* what is in them, sorted */
+    uint32_t value;    /* P:N; 0: the service port is not there */
+    size_t looked_at;  /* slots, from 0 */
+    backend_vec found; /* what is in them, sorted */
 };
 
 /* Something that is not as it should be. */
@@ -281,7 +177,7 @@ struct probe_difference {
     char *text;      /* owned; what is wrong in it, for people */
 };
 
-/* Start zeroed, release with probe_clear(). */
+/* Starts zeroed, release with probe_clear(). */
 struct probe {
     uint32_t service; /* P:class; 0: the frontend is not there, and nothing more is known */
     struct probe_part all, local;
@@ -301,18 +197,17 @@ struct probe_subject {
 };
 
 /**
- * Fills in @audit for @subject.
+ * Fills in @probe for @subject.
  * @lookups  how many slots and source ranges may be looked at; what was is taken off
  * -1 if the kernel could not be asked.
  */
 int ruleset_probe(const struct ruleset *ruleset, struct nft_socket *socket,
-                  const struct probe_subject *subject, size_t *lookups, struct probe *audit,
+                  const struct probe_subject *subject, size_t *lookups, struct probe *probe,
                   struct error *err);
 
-void probe_clear(struct probe *audit);
+void probe_clear(struct probe *probe);
 
-/** Whether the kernel has the table of @ruleset's family, and whether its rules are made from the
- * templates and settings of @ruleset. */
+/** Whether the kernel has the table, and whether its rules are those that it should have. */
 int ruleset_probe_table(const struct ruleset *ruleset, struct nft_socket *socket, bool *exists,
                         bool *same, struct error *err);
 
@@ -320,19 +215,13 @@ int ruleset_probe_table(const struct ruleset *ruleset, struct nft_socket *socket
 int ruleset_probe_address(const struct ruleset *ruleset, struct nft_socket *socket, const char *set,
                           const struct address *address, bool *held, struct error *err);
 
-/*
- * Connections counted. Packets write two sets of the table and count themselves in their elements
- * (base.nft), so the kernel has the totals: they cost nothing where nobody connects, and no restart
- * loses them. They are read when somebody wants to know, in pieces, so that the loop does what has
- * come between two of them.
+/* ---- counted connections ----
+ *
+ * Packets count themselves in elements of two sets of the table (base.nft), so the kernel has the
+ * totals. They are read when somebody wants to know, in pieces: table_read_connections().
  */
 
-/** Whether the last complete reading of the totals of service ports was begun at @since
- * (clock_monotonic) or later. If not, reads a piece, which may be the last one. Where nothing is
- * counted there is nothing to read. */
-bool ruleset_read_connections(struct ruleset *ruleset, double since);
-
-/** When that was begun; 0: there was none. */
+/** When the last complete reading of the totals of service ports was begun; 0: there was none. */
 double ruleset_connections_read(const struct ruleset *ruleset);
 
 /** New connections to the service port with @id, by what was read of it last. */
@@ -343,9 +232,9 @@ int ruleset_endpoint_connections(const struct ruleset *ruleset, struct nft_socke
                                  uint32_t id, const struct backend *backend, uint64_t *total,
                                  struct error *err);
 
-/*
- * Whether this kernel can do what the table needs: each expression in use is put into a throwaway
- * batch that the kernel judges and forgets.
+/* ---- whether this kernel can do what the table needs ----
+ *
+ * Each expression in use is put into a throwaway batch that the kernel judges and forgets.
  */
 
 /* The table of the throwaway batches. */
@@ -395,15 +284,13 @@ char *preflight_missing(const struct preflight *preflight);
  * kernel said; then what follows from what is missing. */
 void preflight_print(const struct preflight *preflight, FILE *out);
 
-/*
- * What is counted of one family's syncs, in kube-proxy's terms (docs/behaviour.md 7, 9.2 to 9.4).
+/* ---- what is counted of one family's syncs, in kube-proxy's terms ----
  *
- * A sync is one try to make the kernel's table of the family what is wanted: read it back if it is
- * not known, compute the difference, send it as one transaction if there is any. It is full if the
- * table had to be read back, that is for the first programming and after each failure, and partial
- * otherwise. So a refused partial sync and the full one that makes up for it in the same turn are
- * two. The later transaction that deletes what packets may just still have looked up (see
- * ruleset.h) is a partial sync as well, as it is for kube-proxy, who deletes chains later.
+ * A sync is one try to make the kernel's table what is desired (docs/behaviour.md 7, 9.2 to 9.4).
+ * It is full if the table had to be read back, that is for the first programming and after each
+ * failure, and partial otherwise. So a rejected partial sync and the full one that makes up for it
+ * in the same turn are two. A later transaction that deletes what packets may just still have
+ * looked up is a partial sync as well, as it is for kube-proxy, who deletes chains later.
  *
  * kube-proxy's time of a sync holds the work on Services and endpoints, too. Here that is done once
  * for both families, before; it is not in it.
@@ -423,7 +310,7 @@ struct sync_figures {
     struct histogram programming;        /* seconds from the trigger to the sync's success */
     VEC(struct sync_trigger) triggers;   /* not applied yet */
     double started;                      /* seconds since 1970; triggers before do not count */
-    double last_success, last_queued;    /* likewise; 0: never */
+    double last_success, last_queued;    /* likewise; 0: never. A change asks for a sync */
     uint64_t failures;
     uint64_t transactions; /* that the kernel took; the next ones are of them */
     uint64_t elements_added, elements_deleted;
@@ -438,32 +325,23 @@ struct sync_figures {
 void sync_figures_init(struct sync_figures *figures, double now);
 void sync_figures_clear(struct sync_figures *figures);
 
-/** A change asks for a sync at @now (seconds since 1970). */
-void sync_figures_queued(struct sync_figures *figures, double now);
-
 /** A slice of @service_id (NULL: of none) whose trigger time is @trigger, 0 for none, became
  * another. */
 void sync_figures_triggered(struct sync_figures *figures, const char *service_id, double trigger);
 
-/** A sync took @seconds. @sent is what it sent, zeros if that was nothing; NULL: it failed. */
-void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
-                        const struct ruleset_stats *sent);
-
-/** A sync succeeded at @now (seconds since 1970). */
-void sync_figures_succeeded(struct sync_figures *figures, double now);
-
-/** All triggers so far are applied at @now, but those of Services that wait; with @waits NULL,
- * all. Those of slices that made no difference needed no sync, where kube-proxy makes one. */
+/** All triggers so far are applied at @now (seconds since 1970), but those of Services that wait;
+ * with @waits NULL, all. Those of slices that made no difference needed no sync, where kube-proxy
+ * makes one. */
 void sync_figures_in_force(struct sync_figures *figures, double now,
                            bool (*waits)(const void *ctx, const char *service_id,
                                          enum family family),
                            const void *ctx, enum family family);
 
-/*
- * One family's table and its time: when it is committed and, after a failure, committed again
- * (docs/behaviour.md 9.4), when what other programs changed is put right, when it is looked through
- * for what nobody was seen changing, and since when a change waits. What is logged and counted of
- * all that. Owns the ruleset. Times are clock_monotonic's, unless it says otherwise.
+/* ---- one family's table and its time ----
+ *
+ * When it is committed and, after a failure, committed again (docs/behaviour.md 9.4), when what
+ * other programs changed is repaired, when it is audited, and since when a change waits. What is
+ * logged and counted of all that.
  */
 
 struct table;
@@ -472,14 +350,14 @@ struct table_config {
     enum family family;
     struct ruleset_config ruleset;
     double sync_period;  /* kube-proxy's, in seconds; 0: its default */
-    double audit_period; /* seconds from one look through the table to the next; 0: none */
+    double audit_period; /* seconds from one audit to the next; 0: none */
 };
 
-/** A table of which nothing is wanted yet; NULL if a template is broken (the error says where). */
+/** A table of which nothing is desired yet; NULL if a template is broken (the error says where). */
 struct table *table_new(const struct table_config *config, struct error *err);
 void table_free(struct table *table);
 
-/** Where to say what is wanted. table_changing() for those who are about to. */
+/** Where to say what is desired: table_changing() for those who are about to. Both are borrowed. */
 const struct ruleset *table_ruleset(const struct table *table);
 struct ruleset *table_changing(struct table *table);
 
@@ -487,8 +365,8 @@ struct ruleset *table_changing(struct table *table);
 struct sync_figures *table_syncs(struct table *table);
 
 /**
- * Commits if there is something to commit and its time has come, and goes on with the look through
- * the table. Says and counts failures itself.
+ * Commits if there is something to commit and its time has come, and goes on with an audit. Logs
+ * and counts failures itself.
  * @more_to_come  the ruleset was not told of all that has changed so far
  * @about         the Services of a commit, for its line; NULL: none
  * Returns when it wants to be called again, or 0.
@@ -496,34 +374,34 @@ struct sync_figures *table_syncs(struct table *table);
 double table_turn(struct table *table, bool more_to_come, const char *about,
                   struct nft_socket *socket, double now);
 
-/** See ruleset_read_connections() in connections.h. */
+/** Whether the last complete reading of connections was begun at @since or later. If not, reads a
+ * piece, which may be the last one. Where nothing is counted there is nothing to read. */
 bool table_read_connections(struct table *table, double since);
 
 /**
- * Before the first turn, while the rules of an earlier run serve on: puts them right if another
- * program changed them (ruleset_mend()). Looks at once, when such a program was seen, and every
- * 2 s, since that of an earlier owner is not. Says and counts what it did.
- * Returns when it wants to be called again.
+ * Before the first turn, while rules from the previous process stay active: repairs them if another
+ * program changed them. Looks at once, when such a program was seen, and every 2 s, since that of
+ * an earlier owner is not. Logs and counts what it did. Returns when it wants to be called again.
  */
 double table_keep(struct table *table, struct nft_socket *socket, double now);
 
-/** Likewise, while nothing is known of what the table shall hold: takes @frontend out of it, unless
- * its address is a cluster IP. Says so, and why not if that fails. */
+/** Likewise, while nothing is known of what is desired: takes @frontend out of the table, unless
+ * its address is a cluster IP. Logs that, and why not if it fails. */
 void table_give_way(struct table *table, const struct frontend *frontend,
                     struct nft_socket *socket);
 
 /** What came from the monitor (kube-nftd/netlink.h); table_foreign_lost() if events were lost.
- * It is put right by turns that follow. */
+ * It is repaired by turns that follow. */
 void table_foreign_change(struct table *table, const struct table_change *change);
 void table_foreign_lost(struct table *table);
 void table_foreign_settled(struct table *table, const struct table_program *program);
 
-/** Whether all was committed at least once, be it without what the kernel refuses. */
+/** Whether all was committed at least once, be it without what is quarantined. */
 bool table_is_programmed(const struct table *table);
 
 /**
- * Whether the kernel holds all that has come so far, but for what it refused: nothing waits for a
- * commit, for the repair of what another program changed, or for a later turn. /programmed and
+ * Whether the kernel holds all that has come so far, but for what is quarantined: nothing waits for
+ * a commit, for the repair of what another program changed, or for a later turn. /programmed and
  * readiness speak of that; health checks, stale flows and programming times ask for each frontend
  * (ruleset_is_waiting()).
  */
@@ -535,15 +413,15 @@ struct table_view {
     bool programmed;     /* table_is_programmed() */
     bool overdue;        /* a change has waited for so long that the proxy counts as unhealthy
                           * (docs/behaviour.md 6.2): twice the sync period */
-    double waiting;      /* seconds that a change has waited to be in force; 0: none does */
+    double waiting;      /* seconds that a change has waited to be applied; 0: none does */
     double last_updated; /* the last success, or the start; seconds since 1970 */
-    const char *failure; /* why it waits, as it was logged; NULL: it does not; borrowed */
-    uint64_t repairs;    /* commits that put right what a program was seen doing */
-    uint64_t drift;      /* elements that were sent to put right what an audit found */
-    uint64_t audits;     /* times that all of it was looked through */
-    size_t frontends;
-    size_t refused; /* frontends and other elements that the kernel rejects by now */
-    bool lost;      /* the table is not ours now: it holds nothing */
+    const char *failure; /* why it waits, as it was logged; NULL: it does not */
+    uint64_t repairs;    /* commits that repaired what a program was seen doing */
+    uint64_t drift;      /* elements that were sent to repair what an audit found */
+    uint64_t audits;     /* that were completed */
+    size_t frontends;    /* desired; of those in quarantine, applied */
+    size_t refused;      /* frontends and other elements that the kernel rejects by now */
+    bool lost;           /* ruleset_is_lost() */
     const struct ruleset *ruleset;
     const struct sync_figures *syncs;
     const struct ruleset_figures *table;

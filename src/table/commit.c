@@ -16,20 +16,10 @@
 
 /* ---- when something is due ---- */
 
-bool ruleset_is_filling(const struct ruleset *rs)
-{
-    return rs->filling;
-}
-
 double ruleset_trim_time(const struct ruleset *rs)
 {
     return clock_earlier(rs->trims.n ? rs->trim_time : 0,
                          rs->lists.unused.n ? rs->lists.trim_time : 0);
-}
-
-double ruleset_collect_time(const struct ruleset *rs)
-{
-    return rs->collect_time;
 }
 
 double ruleset_retry_time(const struct ruleset *rs)
@@ -346,10 +336,8 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
-    struct ruleset_stats unused;
     bool was_known = rs->kernel_known;
     bool missed_before = rs->table_missing; /* and was not made: what is rejected was offered */
-    stats = stats ? stats : &unused;
     memset(stats, 0, sizeof(*stats));
     if (get_ready(rs, socket, now, stats, err))
         return -1;

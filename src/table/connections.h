@@ -51,6 +51,9 @@ void connections_restore(struct ruleset *ruleset, struct nft_socket *socket);
 /** Empties the sets of a table that was taken over, if nothing is counted in them any more. */
 void connections_end(struct ruleset *ruleset, struct nft_socket *socket);
 
+/** See table_read_connections(). */
+bool ruleset_read_connections(struct ruleset *ruleset, double since);
+
 /** Goes on with a reading that nobody waits for, with 1/20 of a core at most, and deletes what
  * nobody needs. Returns when to call again, or 0. */
 double connections_turn(struct ruleset *ruleset, struct nft_socket *socket, double now);

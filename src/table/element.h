@@ -58,6 +58,10 @@ static inline uint32_t list_of_value(uint32_t value)
 
 /* ---- keys ---- */
 
+/* How long what nothing leads to stays, in seconds: longer than a packet takes from one lookup to
+ * the next. */
+#define RULESET_TRIM_DELAY 0.1
+
 /* Room for any key or value of the maps. */
 #define KEY_SIZE 64
 

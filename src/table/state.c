@@ -361,11 +361,6 @@ bool ruleset_knows_kernel(const struct ruleset *rs)
     return rs->kernel_known;
 }
 
-bool ruleset_is_owned_elsewhere(const struct ruleset *rs)
-{
-    return rs->owned_elsewhere;
-}
-
 bool ruleset_is_lost(const struct ruleset *rs)
 {
     return rs->owned_elsewhere || rs->table_missing;

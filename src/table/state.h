@@ -199,6 +199,15 @@ struct ruleset {
 
 /* ---- state.c ---- */
 
+/** An empty ruleset for the table of @family; NULL if a template is broken (the error says where).
+ */
+struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
+                            struct error *err);
+void ruleset_free(struct ruleset *rs);
+
+/** How many frontends are desired; of those in quarantine, how many are applied. */
+size_t ruleset_frontends(const struct ruleset *rs);
+
 /** The entry of @frontend, or of the service port with an id; NULL, or made if there is none. */
 struct frontend_entry *ruleset_find_frontend(const struct ruleset *rs,
                                              const struct frontend *frontend);
@@ -394,6 +403,22 @@ bool ruleset_has_ranges(const struct ruleset *rs, enum table_set set, const rang
 void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_element *from,
                      const struct sighting *sighting, bool there);
 
+/**
+ * Another program changed an element of @set; or something else of the table; or anything, since it
+ * was not seen what. This is only noted, until ruleset_check_suspects().
+ */
+void ruleset_suspect_element(struct ruleset *rs, const char *set, const struct nft_element *from);
+void ruleset_suspect_rules(struct ruleset *rs);
+void ruleset_suspect_all(struct ruleset *rs);
+bool ruleset_has_suspects(const struct ruleset *rs);
+
+/**
+ * Asks the kernel for the elements that were noted. What is not as it should be is repaired by the
+ * next commit, which is due then: by the elements or chains concerned, by reading back all of the
+ * table, or by making it anew if its maps and sets are others. Returns how much of it there is.
+ */
+size_t ruleset_check_suspects(struct ruleset *rs, struct nft_socket *socket);
+
 /* ---- adopt.c ---- */
 
 /* What a table was found to hold. */
@@ -422,17 +447,70 @@ bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
 int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
                          struct error *err);
 
+/**
+ * If there is a table from the previous process whose chains, rules or verdicts are not those that
+ * the templates make, makes them so in one transaction, while nothing is known of what its elements
+ * shall be: what another program did might keep this one from ever learning that. Elements and the
+ * records of packets stay. Any other table, and one that another program owns, is left alone; one
+ * that can be owned is claimed. For a ruleset that knows nothing of the kernel yet.
+ * @mended  whether something was wrong
+ * -1: it is as it was; the error says why
+ */
+int ruleset_mend(struct ruleset *rs, struct nft_socket *socket, bool *mended, struct error *err);
+
 /** Looks whether there is a table like ours, and becomes its owner if it shall have one. -1 also if
  * another program owns it. */
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err);
 
 /* ---- commit.c ---- */
 
-/** When a commit has something to do although nothing changes (clock_monotonic), or 0. */
+/* Figures of a commit. */
+struct ruleset_stats {
+    size_t elements_added, elements_deleted; /* of maps and sets */
+    size_t bytes;                            /* 0: nothing had to be sent */
+    double seconds;                          /* inside the kernel */
+};
+
+/**
+ * Makes the kernel hold what is desired, but for what it rejects. -1: nothing that is desired is
+ * lost; call again later.
+ *
+ * The kernel holds its caller until a transaction is applied, so frontends with more new slots than
+ * a portion get them in several, one a call, before anything else of them changes: ruleset->filling
+ * says that some are left. So do trims. What a table lacks that was read back goes in one; one that
+ * is made where there was none in several, all of them in this call.
+ */
+int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
+                   struct ruleset_stats *stats, struct error *err);
+
+/** Whether a commit at @now would have something to do; when it has although nothing changes, or 0:
+ * the first of when what nothing leads to is to be deleted, chains that nothing leads to are looked
+ * for, and what the kernel rejected is tried again. */
+bool ruleset_needs_commit(const struct ruleset *rs, double now);
 double ruleset_due(const struct ruleset *rs);
+double ruleset_trim_time(const struct ruleset *rs);
+
+/** A sync took @seconds. @sent is what it sent, zeros if that was nothing; NULL: it failed. */
+void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
+                        const struct ruleset_stats *sent);
 
 /** Deletes chains that nothing leads to any more, when that is due. What cannot be deleted stays,
  * and nothing else is the worse for it. */
 void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now);
+
+/* ---- table.c ---- */
+
+/* When what another program changed may be repaired: at once, but if that goes on, ever more
+ * seldom, so that two programs cannot keep each other busy. Starts zeroed. Pure. */
+struct repair_pace {
+    double last; /* repair; 0: none yet */
+    double wait; /* after it */
+};
+#define REPAIR_FIRST_WAIT 0.05
+#define REPAIR_LONGEST_WAIT 10.0
+
+/** When the next repair may begin; one ended at @now and took @seconds. */
+double repair_pace_due(const struct repair_pace *pace);
+void repair_pace_done(struct repair_pace *pace, double now, double seconds);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/table.h"
-
-#include "kube-nftd/base.h"
+#include "state.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -20,11 +18,6 @@ void sync_figures_clear(struct sync_figures *figures)
     vec_each (&figures->triggers, trigger)
         intern_release(trigger->service_id);
     vec_free(&figures->triggers);
-}
-
-void sync_figures_queued(struct sync_figures *figures, double now)
-{
-    figures->last_queued = now;
 }
 
 void sync_figures_triggered(struct sync_figures *figures, const char *service_id, double trigger)
@@ -55,11 +48,6 @@ void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
         count_sent(figures, sent);
     else
         figures->failures++;
-}
-
-void sync_figures_succeeded(struct sync_figures *figures, double now)
-{
-    figures->last_success = now;
 }
 
 static int compare_services(const void *a, const void *b)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/table.h"
-
+/* One family's table and its time. */
 #include "audit.h"
-#include "connections.h"
-#include "guard.h"
-#include "kube-nftd/base.h"
 #include "previous_table.h"
+#include "state.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,11 +19,37 @@
  * changing them. */
 #define KEEP_PERIOD 2.0
 #define KEEP_PAUSE 0.1
+/* Two daemons of one node learn of a change at about the same time: what a peer did, a second
+ * kube-nftd in an upgrade, is most often what will be desired here a moment later. */
+#define GRACE 1.0
+/* An audit sees what a program did sooner than its events are read, which is at a pace. */
+#define NEWS_LATER (2 * TABLE_MONITOR_PAUSE)
+/* More than an audit leaves is missing: all of it at once, then. */
+#define MUCH 100
+/* Repairs take no more than one part in so many of the time. */
+#define REPAIR_SHARE 10
+/* A wait that passed so many times over without a repair was the end of it. */
+#define CALM 10
+
+/* What other programs did, and when that is repaired. */
+struct foreign {
+    bool touched;            /* something was seen and is not settled */
+    bool waiting;            /* something is to be looked at when its time has come */
+    bool audited;            /* not a program was seen, but an audit found something */
+    bool repairing;          /* the next commit repairs it */
+    struct table_program by; /* who did it, the last one of several */
+    double grace;     /* until when it may be what is about to be desired here, or may be told of by
+                       * events as well */
+    double checking;  /* seconds that it took to look */
+    uint64_t layouts; /* tables and rules that were made anew so far, when it was looked at */
+    struct repair_pace pace;
+    uint64_t repairs, drift; /* see struct table_view */
+};
 
 struct table {
     enum family family;
     struct ruleset *ruleset;
-    double sync_period, audit_period;           /* seconds */
+    double sync_period, audit_period;
     bool programmed;                            /* committed at least once */
     bool more_to_come;                          /* see table_turn() */
     bool partly;                                /* there was more to come at the last commit */
@@ -35,9 +58,9 @@ struct table {
     double retry_wait, retry_time, failed_time; /* 0 while nothing failed */
     bool changed;                               /* since the last try */
     bool queued;                                /* a change that was not counted as one yet */
-    char *said;                                 /* the failure that was logged last */
+    char *logged;                               /* the failure that was logged last */
     struct sync_figures syncs;
-    struct guard guard;
+    struct foreign foreign;
     struct audit audit;
     double kept;     /* when table_keep() looked last; 0: never */
     bool look_again; /* another program was seen changing the table since */
@@ -65,7 +88,7 @@ void table_free(struct table *table)
     audit_stop(&table->audit);
     sync_figures_clear(&table->syncs);
     ruleset_free(table->ruleset);
-    free(table->said);
+    free(table->logged);
     free(table);
 }
 
@@ -85,29 +108,141 @@ struct sync_figures *table_syncs(struct table *table)
     return &table->syncs;
 }
 
-/* ---- commits ---- */
+/* ---- what other programs do ---- */
 
-/* Each failure once. */
-static void say_failure(struct table *table, const char *text)
+double repair_pace_due(const struct repair_pace *pace)
 {
-    if (table->said && strcmp(table->said, text) == 0)
+    return pace->last + pace->wait;
+}
+
+void repair_pace_done(struct repair_pace *pace, double now, double seconds)
+{
+    if (now - pace->last > CALM * fmax(pace->wait, REPAIR_FIRST_WAIT))
+        pace->wait = 0;
+    pace->wait = fmax(REPAIR_FIRST_WAIT, fmin(2 * pace->wait, REPAIR_LONGEST_WAIT));
+    pace->wait = fmax(pace->wait, REPAIR_SHARE * seconds);
+    pace->last = now;
+}
+
+/* Before the first programming nothing is ours. */
+void table_foreign_change(struct table *table, const struct table_change *change)
+{
+    table->look_again = !table->programmed;
+    table->foreign.touched = table->programmed;
+    if (!table->programmed)
         return;
-    if (ruleset_is_owned_elsewhere(table->ruleset))
-        log_warn("proxy", "family=%s waiting for the table's owner to exit: %s",
-                 family_name(table->family), text);
+    if (change->set)
+        ruleset_suspect_element(table->ruleset, change->set, change->element);
     else
-        log_error("proxy", "family=%s sync failed, the previous rules stay active: %s",
-                  family_name(table->family), text);
-    free(table->said);
-    table->said = xstrdup(text);
+        ruleset_suspect_rules(table->ruleset);
 }
 
-static double wait_after_failure(const struct table *table)
+void table_foreign_lost(struct table *table)
 {
-    return ruleset_is_owned_elsewhere(table->ruleset)
-               ? OWNER_POLL
-               : fmin(fmax(2 * table->retry_wait, RETRY_FIRST), table->sync_period);
+    table->look_again = !table->programmed;
+    table->foreign.touched = table->programmed;
+    if (table->programmed)
+        ruleset_suspect_all(table->ruleset);
 }
+
+void table_foreign_settled(struct table *table, const struct table_program *program)
+{
+    struct foreign *foreign = &table->foreign;
+    if (!foreign->touched)
+        return;
+    foreign->touched = false;
+    if (!program->peer)
+        foreign->grace = 0;
+    else if (!foreign->waiting)
+        foreign->grace = clock_monotonic() + GRACE;
+    foreign->waiting = true;
+    foreign->audited = false;
+    foreign->by = *program;
+}
+
+static uint64_t layouts_made(const struct table *table)
+{
+    const struct ruleset_figures *figures = ruleset_figures(table->ruleset);
+    return figures->replaced + figures->rewritten;
+}
+
+/* Makes the ruleset need a commit if something is to be repaired now. Something else that waits to
+ * be committed waits no longer for that than after a failed commit. Returns until when nothing
+ * shall be committed, or 0. */
+static double check_foreign(struct table *table, struct nft_socket *socket, double now)
+{
+    struct foreign *foreign = &table->foreign;
+    double due = repair_pace_due(&foreign->pace);
+    if (!foreign->waiting)
+        return 0;
+    if (foreign->audited) /* events may tell of it */
+        due = fmax(due, foreign->touched ? now + TABLE_MONITOR_PAUSE : foreign->grace);
+    else if (table->changed)
+        due = fmin(due, foreign->pace.last + RETRY_CHANGED);
+    else
+        due = fmax(due, foreign->grace);
+    if (due > now)
+        return due;
+    foreign->waiting = false;
+    foreign->grace = 0;
+    foreign->layouts = layouts_made(table);
+    const double begin = clock_monotonic();
+    size_t found = ruleset_check_suspects(table->ruleset, socket);
+    if (foreign->audited && found >= MUCH) {
+        ruleset_suspect_all(table->ruleset);
+        ruleset_check_suspects(table->ruleset, socket);
+    }
+    foreign->repairing = foreign->repairing || found > 0;
+    foreign->audited = foreign->audited && foreign->repairing;
+    foreign->checking = clock_monotonic() - begin;
+    return 0;
+}
+
+static void log_repair(const struct table *table, const struct ruleset_stats *stats, double seconds)
+{
+    const struct foreign *foreign = &table->foreign;
+    const char *name = family_name(table->family);
+    if (foreign->audited) {
+        log_warn("guard",
+                 "family=%s an audit found differences in the table and repaired them added=%zu "
+                 "deleted=%zu",
+                 name, stats->elements_added, stats->elements_deleted);
+        return;
+    }
+    log_warn("guard",
+             "family=%s repaired changes by another program program=%s pid=%u added=%zu "
+             "deleted=%zu seconds=%.6f next=%.2fs",
+             name, foreign->by.name[0] ? foreign->by.name : "unknown", foreign->by.pid,
+             stats->elements_added, stats->elements_deleted, seconds, foreign->pace.wait);
+    if (foreign->by.peer && layouts_made(table) != foreign->layouts)
+        log_error(
+            "guard",
+            "family=%s another %s, pid=%u, programs this table with other settings or another "
+            "version, and each overwrites the other: stop one of them",
+            name, foreign->by.name, foreign->by.pid);
+}
+
+/* After a commit that was begun at @begin: those that failed before it, while another program owned
+ * the table for one, are no part of a repair. */
+static void count_repair(struct table *table, const struct ruleset_stats *stats, double begin)
+{
+    struct foreign *foreign = &table->foreign;
+    if (!foreign->repairing)
+        return;
+    const double now = clock_monotonic(), seconds = now - begin + foreign->checking;
+    const bool other_layout = foreign->by.peer && layouts_made(table) != foreign->layouts;
+    foreign->repairing = false;
+    /* Two layouts go on until one of the daemons ends, and each time waits for the grace. */
+    repair_pace_done(&foreign->pace, now, other_layout ? GRACE : seconds);
+    if (stats->bytes > 0) { /* else it was right all the same */
+        log_repair(table, stats, seconds);
+        foreign->repairs += !foreign->audited;
+        foreign->drift += foreign->audited ? stats->elements_added + stats->elements_deleted : 0;
+    }
+    foreign->audited = false;
+}
+
+/* ---- commits ---- */
 
 static void wait_from(struct table *table, double now)
 {
@@ -115,29 +250,32 @@ static void wait_from(struct table *table, double now)
         table->waiting_since = now;
 }
 
+/* Logs each failure once. */
 static void commit_failed(struct table *table, double now, struct error *err)
 {
-    say_failure(table, err->text);
+    const bool owned = table->ruleset->owned_elsewhere;
+    if (!table->logged || strcmp(table->logged, err->text) != 0) {
+        if (owned)
+            log_warn("proxy", "family=%s waiting for the table's owner to exit: %s",
+                     family_name(table->family), err->text);
+        else
+            log_error("proxy", "family=%s sync failed, the previous rules stay active: %s",
+                      family_name(table->family), err->text);
+        free(table->logged);
+        table->logged = xstrdup(err->text);
+    }
     wait_from(table, now);
-    table->retry_wait = wait_after_failure(table);
+    table->retry_wait =
+        owned ? OWNER_POLL : fmin(fmax(2 * table->retry_wait, RETRY_FIRST), table->sync_period);
     table->retry_time = now + table->retry_wait;
     table->failed_time = now;
     error_clear(err);
 }
 
-/* A change waits for as long as some of it is not in the kernel. */
-static void note_waiting(struct table *table, double now)
-{
-    if (ruleset_is_filling(table->ruleset))
-        wait_from(table, now);
-    else
-        table->waiting_since = 0;
-}
-
 static void commit_succeeded(struct table *table, const char *about,
                              const struct ruleset_stats *stats)
 {
-    if (!table->programmed || table->said)
+    if (!table->programmed || table->logged)
         log_info("proxy", "family=%s applied frontends=%zu added=%zu deleted=%zu seconds=%.6f",
                  family_name(table->family), ruleset_frontends(table->ruleset),
                  stats->elements_added, stats->elements_deleted, stats->seconds);
@@ -147,35 +285,24 @@ static void commit_succeeded(struct table *table, const char *about,
                   stats->elements_deleted, stats->bytes, stats->seconds);
     table->last_updated = clock_realtime();
     table->retry_wait = table->retry_time = table->failed_time = 0;
-    free(table->said);
-    table->said = NULL;
-}
-
-/* After a turn in which nothing failed. What came in several parts is in force with the last one,
- * for which there may have been nothing to commit. */
-static void note_success(struct table *table, bool committed)
-{
-    bool more = table->more_to_come || ruleset_is_filling(table->ruleset);
-    if (!more && (committed || table->partly))
-        sync_figures_succeeded(&table->syncs, table->last_updated);
-    table->partly = more && (committed || table->partly);
+    free(table->logged);
+    table->logged = NULL;
 }
 
 /* When a failed family is tried again: a new change makes it sooner (docs/behaviour.md 9.4). */
 static double next_try(const struct table *table)
 {
-    double soon = table->failed_time + RETRY_CHANGED;
+    const double soon = table->failed_time + RETRY_CHANGED;
     return table->changed && soon < table->retry_time ? soon : table->retry_time;
 }
 
-/* One sync, as sync_figures.h says. */
-static int sync_table(struct table *table, struct nft_socket *socket, double now,
-                      struct ruleset_stats *stats, struct error *err)
+static int sync_once(struct table *table, struct nft_socket *socket, double now,
+                     struct ruleset_stats *stats, struct error *err)
 {
-    bool full = !ruleset_knows_kernel(table->ruleset);
-    double begin = clock_monotonic();
-    int result = ruleset_commit(table->ruleset, socket, now, stats, err);
-    if (result && ruleset_is_owned_elsewhere(table->ruleset))
+    const bool full = !table->ruleset->kernel_known;
+    const double begin = clock_monotonic();
+    const int result = ruleset_commit(table->ruleset, socket, now, stats, err);
+    if (result && table->ruleset->owned_elsewhere)
         return result; /* nothing was tried */
     sync_figures_count(&table->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
     return result;
@@ -183,70 +310,78 @@ static int sync_table(struct table *table, struct nft_socket *socket, double now
 
 /* A commit that fails because the table is not as it was believed to be goes through when the
  * table has been read back, so that is done at once. */
-static int commit(struct table *table, struct nft_socket *socket, double now,
-                  struct ruleset_stats *stats, struct error *err)
+static int sync_table(struct table *table, struct nft_socket *socket, double now,
+                      struct ruleset_stats *stats, struct error *err)
 {
-    bool believed = ruleset_knows_kernel(table->ruleset);
+    const bool believed = table->ruleset->kernel_known;
     table->changed = false;
-    if (sync_table(table, socket, now, stats, err) == 0)
+    if (sync_once(table, socket, now, stats, err) == 0)
         return 0;
     if (!believed)
         return -1;
     log_warn("proxy", "family=%s reading the table back: %s", family_name(table->family),
              err->text);
     error_clear(err);
-    return sync_table(table, socket, now, stats, err);
+    return sync_once(table, socket, now, stats, err);
 }
 
-/* The time of the last change that there was something to do for. */
-static void count_queued(struct table *table, double now)
+/* A change waits for as long as some of it is not in the kernel. What came in several parts is
+ * applied with the last one, for which there may have been nothing to commit. */
+static void note_success(struct table *table, bool committed, double now)
 {
-    if (table->queued && ruleset_needs_commit(table->ruleset, now))
-        sync_figures_queued(&table->syncs, clock_realtime());
-    table->queued = false;
+    const bool filling = table->ruleset->filling, more = table->more_to_come || filling;
+    if (filling)
+        wait_from(table, now);
+    else
+        table->waiting_since = 0;
+    if (!more && (committed || table->partly))
+        table->syncs.last_success = table->last_updated;
+    table->partly = more && (committed || table->partly);
+    table->programmed = table->programmed || table_is_in_force(table);
 }
 
 /* Commits, if it is time. Returns when it is to be looked at again, or 0. */
 static double keep_up(struct table *table, const char *about, struct nft_socket *socket, double now)
 {
-    count_queued(table, now);
+    if (table->queued && ruleset_needs_commit(table->ruleset, now))
+        table->syncs.last_queued = clock_realtime(); /* the last change that asked for something */
+    table->queued = false;
     if (next_try(table) > now)
         return next_try(table);
-    double held = guard_check(&table->guard, table->ruleset, socket, now, table->changed);
+    const double held = check_foreign(table, socket, now);
     if (held > now) { /* a repair waits, and with it all that has come since */
         wait_from(table, now);
         return held;
     }
-    bool commits = ruleset_needs_commit(table->ruleset, now);
+    const bool commits = ruleset_needs_commit(table->ruleset, now);
     if (commits) {
         struct error err = {0};
         struct ruleset_stats stats;
-        double begin = clock_monotonic();
-        if (commit(table, socket, now, &stats, &err)) {
+        const double begin = clock_monotonic();
+        if (sync_table(table, socket, now, &stats, &err)) {
             commit_failed(table, now, &err);
             return next_try(table);
         }
         commit_succeeded(table, about, &stats);
-        guard_committed(&table->guard, family_name(table->family), table->ruleset, &stats, begin);
+        count_repair(table, &stats, begin);
     }
-    note_waiting(table, now);
-    note_success(table, commits);
-    table->programmed = table->programmed || table_is_in_force(table);
-    if (ruleset_is_filling(table->ruleset))
-        return now;
-    return ruleset_due(table->ruleset);
+    note_success(table, commits, now);
+    return table->ruleset->filling ? now : ruleset_due(table->ruleset);
 }
 
 /* The next piece of an audit, if it is time. Returns when the one behind it is due, or 0. */
 static double audit(struct table *table, struct nft_socket *socket, double now)
 {
+    struct foreign *foreign = &table->foreign;
+    bool found = false;
     if (table->audit_period <= 0 || !table->programmed)
         return 0;
-    bool found = false;
-    double next =
+    const double next =
         audit_turn(&table->audit, table->ruleset, socket, table->audit_period, now, &found);
-    if (found)
-        guard_audited(&table->guard, now);
+    if (found && !foreign->waiting && !foreign->repairing) {
+        foreign->audited = foreign->waiting = true;
+        foreign->grace = now + NEWS_LATER;
+    }
     return next;
 }
 
@@ -265,46 +400,28 @@ bool table_read_connections(struct table *table, double since)
     return ruleset_read_connections(table->ruleset, since);
 }
 
-/* ---- other programs ---- */
-
-/* Before the first programming nothing is ours. */
-void table_foreign_change(struct table *table, const struct table_change *change)
-{
-    if (table->programmed)
-        guard_changed(&table->guard, table->ruleset, change);
-    else
-        table->look_again = true;
-}
-
-void table_foreign_lost(struct table *table)
-{
-    if (table->programmed)
-        guard_lost(&table->guard, table->ruleset);
-    else
-        table->look_again = true;
-}
-
-void table_foreign_settled(struct table *table, const struct table_program *program)
-{
-    guard_settled(&table->guard, program);
-}
-
 /* ---- before the first programming ---- */
 
-static void mend(struct table *table, struct nft_socket *socket)
+double table_keep(struct table *table, struct nft_socket *socket, double now)
 {
     struct error err = {0};
-    bool mended;
-    if (ruleset_mend(table->ruleset, socket, &mended, &err))
+    bool repaired;
+    const double due = table->kept + (table->look_again ? KEEP_PAUSE : KEEP_PERIOD);
+    if (table->kept > 0 && now < due)
+        return due;
+    table->kept = now;
+    table->look_again = false;
+    if (ruleset_mend(table->ruleset, socket, &repaired, &err))
         log_debug(1, "proxy", "family=%s the rules of the previous process were not checked: %s",
                   family_name(table->family), err.text);
     error_clear(&err);
-    if (!mended)
-        return;
-    table->guard.repairs++;
-    log_warn("guard",
-             "family=%s repaired the rules of the previous process, which had been changed",
-             family_name(table->family));
+    if (repaired) {
+        table->foreign.repairs++;
+        log_warn("guard",
+                 "family=%s repaired the rules of the previous process, which had been changed",
+                 family_name(table->family));
+    }
+    return now + KEEP_PERIOD;
 }
 
 void table_give_way(struct table *table, const struct frontend *frontend, struct nft_socket *socket)
@@ -323,17 +440,6 @@ void table_give_way(struct table *table, const struct frontend *frontend, struct
                  frontend_format(frontend, text));
 }
 
-double table_keep(struct table *table, struct nft_socket *socket, double now)
-{
-    double due = table->kept + (table->look_again ? KEEP_PAUSE : KEEP_PERIOD);
-    if (table->kept > 0 && now < due)
-        return due;
-    table->kept = now;
-    table->look_again = false;
-    mend(table, socket);
-    return now + KEEP_PERIOD;
-}
-
 /* ---- how it does ---- */
 
 bool table_is_programmed(const struct table *table)
@@ -346,25 +452,21 @@ bool table_is_in_force(const struct table *table)
     return table->waiting_since == 0 && !table->more_to_come;
 }
 
-static double waiting(const struct table *table, double now)
-{
-    return table->waiting_since == 0 ? 0 : now - table->waiting_since;
-}
-
 void table_view(const struct table *table, double now, struct table_view *view)
 {
     *view = (struct table_view){.in_use = false};
     if (!table)
         return;
     const struct ruleset_figures *figures = ruleset_figures(table->ruleset);
+    const double waiting = table->waiting_since == 0 ? 0 : now - table->waiting_since;
     *view = (struct table_view){.in_use = true,
                                 .programmed = table->programmed,
-                                .overdue = waiting(table, now) >= 2 * table->sync_period,
-                                .waiting = waiting(table, now),
+                                .overdue = waiting >= 2 * table->sync_period,
+                                .waiting = waiting,
                                 .last_updated = table->last_updated,
-                                .failure = table_is_in_force(table) ? NULL : table->said,
-                                .repairs = table->guard.repairs,
-                                .drift = table->guard.drift,
+                                .failure = table_is_in_force(table) ? NULL : table->logged,
+                                .repairs = table->foreign.repairs,
+                                .drift = table->foreign.drift,
                                 .audits = table->audit.ended,
                                 .frontends = ruleset_frontends(table->ruleset),
                                 .refused = figures->refused + figures->left_out,

@@ -47,7 +47,7 @@ static void write_sent(FILE *out)
 static void write_rest(FILE *out)
 {
     const struct ruleset_figures *figures = ruleset_figures(ruleset);
-    if (ruleset_is_filling(ruleset))
+    if (ruleset->filling)
         fputs(", filling", out);
     else if (ruleset_needs_commit(ruleset, now))
         fputs(", more", out);
@@ -93,7 +93,7 @@ COMMAND(commit)
         check_stats(&stats), write_sent(out);
     if (result != 0 && !ruleset_needs_commit(ruleset, now))
         fputs(", for good", out);
-    if (ruleset_is_owned_elsewhere(ruleset))
+    if (ruleset->owned_elsewhere)
         fputs(", owned elsewhere", out);
     if (script_option(words, "within", &within))
         ck_assert_uint_le(counts->attempts, (unsigned)atoi(within));
@@ -105,8 +105,8 @@ COMMAND(commit)
 /* Commits as long as the rest of it is due, and then what is to be trimmed. */
 COMMAND(settle)
 {
-    for (int turns = 0;
-         turns == 0 || ruleset_trim_time(ruleset) != 0 || ruleset_is_filling(ruleset); turns++) {
+    for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0 || ruleset->filling;
+         turns++) {
         ck_assert_int_lt(turns, 100);
         now = fmax(now, ruleset_trim_time(ruleset));
         ck_assert_int_eq(try_commit(NULL), 0);
@@ -131,8 +131,8 @@ COMMAND(retry)
 COMMAND(rest)
 {
     run_settle(words, out);
-    for (int turns = 0; ruleset_collect_time(ruleset) != 0 && turns < 3; turns++) {
-        now = ruleset_collect_time(ruleset);
+    for (int turns = 0; ruleset->collect_time != 0 && turns < 3; turns++) {
+        now = ruleset->collect_time;
         ck_assert(ruleset_needs_commit(ruleset, now));
         commit();
     }
@@ -150,7 +150,7 @@ COMMAND(wait)
     else if (strcmp(words, "retry") == 0)
         until = ruleset_retry_time(ruleset);
     else if (strcmp(words, "collect") == 0)
-        until = ruleset_collect_time(ruleset);
+        until = ruleset->collect_time;
     ck_assert_double_gt(until, now);
     if (strcmp(words, "trims") != 0 && *words > '9')
         fprintf(out, "%.3g\n", until - now);

@@ -516,7 +516,7 @@ static void commit_somehow(unsigned odds)
         fail_somehow(odds);
     int result = try_commit(NULL);
     ck_assert(!refusing || crowded || in_pieces || result == 0);
-    while (result == 0 && ruleset_is_filling(ruleset) && below(4) > 0)
+    while (result == 0 && ruleset->filling && below(4) > 0)
         result = try_commit(NULL);
     if (result == 0) {
         check_each();

@@ -6,16 +6,12 @@
 #include "table_model.h"
 
 #include "table/audit.h"
-#include "table/guard.h"
 
 static struct key key_of_one;
 
-/* Of two frontends, the kernel does not have the first. */
-static void begin_without_one(int which)
+/* The kernel does not have the first frontend any more. */
+static void take_one(void)
 {
-    begin(which);
-    want("1..2 123");
-    commit();
     const struct frontend f = frontend(1);
     key_of_one = key_of_frontend(&f);
     fake_kernel_take(family, "services", key_of_one.bytes, key_of_one.length);
@@ -42,34 +38,33 @@ static const struct news {
 TEST_ROWS(an_audit_waits_for_the_news, all_news)
 {
     const struct table_program by = {.pid = 4711, .name = "nft"};
-    struct guard guard = {0};
-    struct audit audit = {.due = 0};
-    bool found = false;
-    begin_without_one(FAMILY_IPV4);
+    const struct table_config with_audits = {
+        .family = FAMILY_IPV4, .ruleset = config, .audit_period = 1};
+    struct table *table = table_new(&with_audits, NULL);
+    struct table_view view;
+    family = FAMILY_IPV4;
+    ruleset = table_changing(table);
+    want("1..2 123");
+    table_turn(table, false, NULL, sock, now);
+    take_one();
     const struct nft_element element = {.key = key_of_one.bytes, .key_length = key_of_one.length};
     const struct table_change change = {.family = family, .set = "services", .element = &element};
-    for (double at = 0; !found; at++)
-        audit_turn(&audit, ruleset, sock, 1, at, &found);
-    audit_stop(&audit);
-    ck_assert(ruleset_has_suspects(ruleset));
+    while (!ruleset_has_suspects(ruleset))
+        table_turn(table, false, NULL, sock, ++now);
     for (int ms = 0; ms < 100; ms += 10) {
-        const double at = 1000 + ms / 1000.0 + 1e-6;
-        if (ms == 0 || ruleset_has_suspects(ruleset))
-            guard_audited(&guard, at);
         if (ms > 0 && ms == row->heard)
-            guard_changed(&guard, ruleset, &change);
+            table_foreign_change(table, &change);
         if (ms > 0 && ms == row->settled)
-            guard_settled(&guard, &by);
-        bool held = guard_check(&guard, ruleset, sock, at, ms % 20 == 0) > at;
-        ck_assert_int_eq(held, ms < row->held);
-        if (held || !ruleset_needs_commit(ruleset, now))
-            continue;
-        struct ruleset_stats stats = commit();
-        guard_committed(&guard, "IPv4", ruleset, &stats, at);
+            table_foreign_settled(table, &by);
+        if (ms > 0)
+            table_turn(table, false, NULL, sock, now + ms / 1000.0 + 1e-6);
+        ck_assert_uint_eq(services(), ms < row->held ? 1 : 2);
     }
-    ck_assert_uint_eq(guard.repairs, row->repairs);
-    ck_assert_uint_eq(guard.drift, row->drift);
-    ck_assert_uint_eq(services(), 2);
+    table_view(table, now, &view);
+    ck_assert_uint_eq(view.repairs, row->repairs);
+    ck_assert_uint_eq(view.drift, row->drift);
+    table_free(table);
+    ruleset = NULL;
 }
 
 /* Set by set, each when it is due, and then after a period all of it again. */
@@ -78,7 +73,10 @@ EACH_FAMILY(audits_go_on_in_pieces)
     const double period = 60;
     struct audit audit = {.due = 0};
     bool found = false;
-    begin_without_one(_i);
+    begin(_i);
+    want("1..2 123");
+    commit();
+    take_one();
     double start = now, next = audit_turn(&audit, ruleset, sock, period, now, &found);
     ck_assert_double_eq(next, start + period);
     for (int audits = 0; audits < 2; audits++) {
