@@ -261,12 +261,16 @@ struct affinity *port_affinity(struct port_entry *port)
     return port->affinity;
 }
 
+/* Of a part that is not needed any more, nothing is desired; slots that went ahead of their count
+ * are. */
 void port_list_desired(struct port_entry *port)
 {
+    const bool changing = port->entry.dirty || port->entry.quarantined;
     for (enum port_part which = 0; which < PARTS; which++) {
+        struct slot_table *slots = port_slots(port, which);
         const uint32_t count = low_of_value(entry_applied(set_of_count(which), &port->entry));
-        if (port_slots(port, which))
-            slots_list(port_slots(port, which), port_needs(port, which) ? count : 0);
+        if (slots)
+            slots_list(slots, changing ? slots->n_desired : port_needs(port, which) ? count : 0);
     }
 }
 
