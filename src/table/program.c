@@ -151,7 +151,8 @@ static int parse_flags(const char *text, uint32_t *flags, struct error *err)
     const size_t n = sizeof(known) / sizeof(known[0]);
     for (bool more = true; more;) {
         size_t length = strcspn(text, ","), i = 0;
-        while (i < n && (strlen(known[i].name) != length || strncmp(known[i].name, text, length)))
+        while (i < n &&
+               (strlen(known[i].name) != length || memcmp(known[i].name, text, length) != 0))
             i++;
         if (i == n)
             return error_set(err, "unknown flag: %.*s", (int)length, text);

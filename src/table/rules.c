@@ -16,23 +16,20 @@
 /* libnftnl notes in 32 bits which attributes an expression has. */
 #define MOST_ATTRIBUTES 32
 
-void rules_free_chain(struct rules_chain *chain)
+void rules_free_item(struct rules_item *item)
 {
-    free(chain->name);
-    free(chain->hook);
-    free(chain->rules);
+    free(item->name);
+    free(item->hook);
+    free(item->rules);
 }
 
 void rules_free(struct rules *rules)
 {
-    vec_each (&rules->chains, chain)
-        rules_free_chain(chain);
-    vec_each (&rules->verdicts, verdict)
-        free(verdict->chain);
+    vec_each (&rules->items, item)
+        rules_free_item(item);
     vec_each (&rules->anonymous, it)
         free(it->set);
-    vec_free(&rules->chains);
-    vec_free(&rules->verdicts);
+    vec_free(&rules->items);
     vec_free(&rules->anonymous);
 }
 
@@ -104,7 +101,7 @@ static bool is_update(const struct nftnl_expr *before, const struct nftnl_expr *
 /* Prints an attribute. An anonymous set is called differently each time: what it holds is compared
  * apart. */
 static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t attribute,
-                            struct rules *rules, const struct rules_chain *chain)
+                            struct rules *rules, const struct rules_item *chain)
 {
     const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
     uint32_t length = 0;
@@ -117,7 +114,7 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t a
     else if (attribute == NFTNL_EXPR_LOOKUP_SET && strcmp(kind, "lookup") == 0 && length > 2 &&
              memcmp(bytes, "__", 2) == 0)
         vec_push(&rules->anonymous, ((struct rules_set){xstrndup((const char *)bytes, length),
-                                                        (size_t)(chain - rules->chains.v)}));
+                                                        (size_t)(chain - rules->items.v)}));
     else
         for (uint32_t i = 0; i < length; i++)
             fprintf(out, "%02x", bytes[i]);
@@ -125,7 +122,7 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t a
 
 /* Appends a line with every operand of every expression of a rule: two rules with one text do the
  * same to each packet, whichever kernel gave them. */
-static void add_rule(struct rules *rules, struct rules_chain *chain, struct nftnl_rule *rule)
+static void add_rule(struct rules *rules, struct rules_item *chain, struct nftnl_rule *rule)
 {
     char *text = NULL;
     size_t size = 0;
@@ -161,79 +158,62 @@ static void add_rule(struct rules *rules, struct rules_chain *chain, struct nftn
 
 /* ---- sorting and finding ---- */
 
-static int compare_chains(const void *a, const void *b)
+static int compare_items(const void *a, const void *b)
 {
-    return strcmp(((const struct rules_chain *)a)->name, ((const struct rules_chain *)b)->name);
+    return strcmp(((const struct rules_item *)a)->name, ((const struct rules_item *)b)->name);
 }
 
-static int compare_verdicts(const void *a, const void *b)
+void rules_sort(struct rules *rules)
 {
-    const struct rules_verdict *p = a, *q = b;
-    int order = strcmp(p->map, q->map);
-    if (order == 0)
-        order = (p->key > q->key) - (p->key < q->key);
-    return order ? order : strcmp(p->chain, q->chain);
+    if (rules->items.n)
+        qsort(rules->items.v, rules->items.n, sizeof(*rules->items.v), compare_items);
 }
 
-int rules_sort(struct rules *rules, struct error *err)
+struct rules_item *rules_find(const struct rules *rules, const char *name)
 {
-    const struct rules_verdict *verdicts = rules->verdicts.v;
-    if (rules->chains.n)
-        qsort(rules->chains.v, rules->chains.n, sizeof(*rules->chains.v), compare_chains);
-    if (rules->verdicts.n)
-        qsort(rules->verdicts.v, rules->verdicts.n, sizeof(*verdicts), compare_verdicts);
-    for (size_t i = 1; i < rules->verdicts.n; i++)
-        if (compare_verdicts(&verdicts[i - 1], &verdicts[i]) == 0)
-            return error_set(err, "the kernel returned elements twice");
-    return 0;
-}
-
-struct rules_chain *rules_find_chain(const struct rules *rules, const char *name)
-{
-    const struct rules_chain key = {.name = (char *)name};
-    return rules->chains.n
-               ? bsearch(&key, rules->chains.v, rules->chains.n, sizeof(key), compare_chains)
+    const struct rules_item key = {.name = (char *)name};
+    return rules->items.n
+               ? bsearch(&key, rules->items.v, rules->items.n, sizeof(key), compare_items)
                : NULL;
 }
 
-bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict)
+bool rules_have(const struct rules *rules, const struct rules_item *item)
 {
-    return rules->verdicts.n && bsearch(verdict, rules->verdicts.v, rules->verdicts.n,
-                                        sizeof(*verdict), compare_verdicts);
-}
-
-/* Whether both are there and have the same hook and rules. */
-bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b)
-{
-    return a && b && strcmp(a->hook, b->hook) == 0 && strcmp(a->rules, b->rules) == 0;
+    const struct rules_item *other = rules_find(rules, item->name);
+    return other && strcmp(item->hook, other->hook) == 0 && strcmp(item->rules, other->rules) == 0;
 }
 
 bool rules_same(const struct rules *a, const struct rules *b)
 {
-    if (a->chains.n != b->chains.n || a->verdicts.n != b->verdicts.n)
+    if (a->items.n != b->items.n)
         return false;
-    vec_each (&a->chains, chain)
-        if (!rules_same_chain(chain, rules_find_chain(b, chain->name)))
-            return false;
-    vec_each (&a->verdicts, verdict)
-        if (!rules_have_verdict(b, verdict))
+    vec_each (&a->items, item)
+        if (!rules_have(b, item))
             return false;
     return true;
 }
-
-/* ---- what the kernel has ---- */
 
 /* @type is NULL for a chain without a hook. */
 static void add_chain(struct rules *rules, const char *name, const char *type, int hook,
                       int priority, uint32_t policy)
 {
-    struct rules_chain chain = {
-        xstrdup(name),
-        type ? xasprintf("%s hook %d priority %d policy %u", type, hook, priority, policy)
-             : xstrdup(""),
-        xstrdup("")};
-    vec_push(&rules->chains, chain);
+    char *text =
+        type ? xasprintf("%s hook %d priority %d policy %u", type, hook, priority, policy) : NULL;
+    vec_push(&rules->items,
+             ((struct rules_item){
+                 .name = xstrdup(name), .hook = text ? text : xstrdup(""), .rules = xstrdup("")}));
 }
+
+static void add_verdict(struct rules *rules, const char *map, uint32_t key, const char *chain)
+{
+    vec_push(&rules->items, ((struct rules_item){.name = xasprintf("@%s %x", map, key),
+                                                 .map = map,
+                                                 .key = key,
+                                                 .hook = xstrdup(""),
+                                                 .rules = xstrdup(chain ? chain : "")}));
+}
+
+/* ---- what the kernel has ---- */
 
 static void on_chain(void *ctx, struct nftnl_chain *chain)
 {
@@ -248,7 +228,7 @@ static void on_chain(void *ctx, struct nftnl_chain *chain)
 /* A chain that is not there was made since: then the generation is another one. */
 static void on_rule(void *ctx, struct nftnl_rule *rule)
 {
-    struct rules_chain *chain = rules_find_chain(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
+    struct rules_item *chain = rules_find(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
     if (chain)
         add_rule(ctx, chain, rule);
 }
@@ -274,10 +254,10 @@ struct set_reading {
 static void on_verdict(void *ctx, const struct nft_element *element)
 {
     const struct set_reading *reading = ctx;
-    struct rules_verdict verdict = {reading->map, 0, xstrdup(element->chain ? element->chain : "")};
-    if (element->key_length == sizeof(verdict.key))
-        memcpy(&verdict.key, element->key, sizeof(verdict.key));
-    vec_push(&reading->rules->verdicts, verdict);
+    uint32_t key = 0;
+    if (element->key_length == sizeof(key))
+        memcpy(&key, element->key, sizeof(key));
+    add_verdict(reading->rules, reading->map, key, element->chain);
 }
 
 static void on_protocol(void *ctx, const struct nft_element *element)
@@ -305,7 +285,7 @@ static int read_anonymous(enum family family, struct nft_socket *socket, struct 
         if (reading.twice)
             return error_set(err, "the kernel returned elements twice");
         if (reading.other || reading.protocols != (1u << ANONYMOUS_PROTOCOLS) - 1) {
-            char **text = &rules->chains.v[it->chain].rules, *before = *text;
+            char **text = &rules->items.v[it->chain].rules, *before = *text;
             *text = xasprintf("%swith other protocols\n", before);
             free(before);
         }
@@ -316,9 +296,7 @@ static int read_anonymous(enum family family, struct nft_socket *socket, struct 
 int rules_read(enum family family, struct nft_socket *socket, struct rules *rules,
                struct error *err)
 {
-    if (nft_socket_read_chains(socket, family, RULESET_TABLE, on_chain, rules, err) ||
-        rules_sort(rules, err) ||
-        nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err))
+    if (nft_socket_read_chains(socket, family, RULESET_TABLE, on_chain, rules, err))
         return -1;
     for (size_t i = 0; i < VERDICT_MAPS; i++) {
         struct set_reading reading = {.rules = rules, .map = verdict_maps[i]};
@@ -326,7 +304,13 @@ int rules_read(enum family family, struct nft_socket *socket, struct rules *rule
                                      &reading, err))
             return -1;
     }
-    return rules_sort(rules, err) ? -1 : read_anonymous(family, socket, rules, err);
+    rules_sort(rules);
+    for (size_t i = 1; i < rules->items.n; i++)
+        if (compare_items(&rules->items.v[i - 1], &rules->items.v[i]) == 0)
+            return error_set(err, "the kernel returned elements twice");
+    if (nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err))
+        return -1;
+    return read_anonymous(family, socket, rules, err);
 }
 
 /* ---- what the templates make ---- */
@@ -344,7 +328,7 @@ static int expect_chain(struct rules *rules, const struct layout *layout,
         if (!rule)
             alloc_failed();
         result = statements_add(chain->rules.v[i].text, layout->family, rule, &scratch, err);
-        add_rule(rules, &rules->chains.v[rules->chains.n - 1], rule);
+        add_rule(rules, &rules->items.v[rules->items.n - 1], rule);
         nftnl_rule_free(rule);
     }
     nft_batch_release(&scratch);
@@ -358,10 +342,10 @@ int rules_expect(struct rules *rules, const struct layout *layout, struct error 
             return -1;
     vec_each (&layout->sets, set)
         vec_each (&set->verdicts, it) {
-            struct rules_verdict verdict = {rules_map(set->name), it->key, xstrdup(it->chain)};
-            vec_push(&rules->verdicts, verdict);
-            if (!verdict.map)
+            const char *map = rules_map(set->name);
+            if (!map)
                 return error_set(err, "no map of verdicts: %s", set->name);
+            add_verdict(rules, map, it->key, it->chain);
         }
     return 0;
 }

@@ -18,16 +18,13 @@
 struct layout;
 struct ruleset;
 
-struct rules_chain {
-    char *name;
-    char *hook;  /* with its priority and policy; "" for a chain without one */
-    char *rules; /* a line each */
-};
-
-struct rules_verdict {
-    const char *map; /* one of our own strings */
+/* A chain, or an element of a verdict map. */
+struct rules_item {
+    char *name;      /* "pick"; of an element "@picks 5" */
+    const char *map; /* one of our own strings; NULL: it is a chain */
     uint32_t key;
-    char *chain; /* "" if it leads to none */
+    char *hook;  /* of a chain, with its priority and policy; "" without one */
+    char *rules; /* of a chain, a line each; of an element where it leads, "" if nowhere */
 };
 
 /* A set without a name of its own, and the place of the chain whose rule looks into it. */
@@ -38,29 +35,27 @@ struct rules_set {
 
 /* Starts zeroed. */
 struct rules {
-    VEC(struct rules_chain) chains;     /* by name */
-    VEC(struct rules_verdict) verdicts; /* by map, key and chain */
+    VEC(struct rules_item) items; /* by name */
     VEC(struct rules_set) anonymous;
 };
 
 void rules_free(struct rules *rules);
-void rules_free_chain(struct rules_chain *chain);
+void rules_free_item(struct rules_item *item);
 
-/** Appends what the kernel has to @rules, sorted. */
+/** Appends what the kernel has to @rules, sorted. -1 also if an element came twice: the kernel was
+ * moving them to a larger table, and may have left out others as well. */
 int rules_read(enum family family, struct nft_socket *socket, struct rules *rules,
                struct error *err);
 
-/** Appends what a template makes. To be sorted when all is there; -1 if a verdict came twice: the
- * kernel was moving them to a larger table, and may have left out others as well. */
+/** Appends what a template makes; to be sorted when all is there. */
 int rules_expect(struct rules *rules, const struct layout *layout, struct error *err);
-int rules_sort(struct rules *rules, struct error *err);
+void rules_sort(struct rules *rules);
 
-/** The chain of that name; NULL if there is none. */
-struct rules_chain *rules_find_chain(const struct rules *rules, const char *name);
-bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict);
+/** The item of that name; NULL if there is none. */
+struct rules_item *rules_find(const struct rules *rules, const char *name);
 
-/** Whether both are there and have the same hook and rules; whether all are the same. */
-bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b);
+/** Whether @rules has just the same; whether both have the same in all. */
+bool rules_have(const struct rules *rules, const struct rules_item *item);
 bool rules_same(const struct rules *a, const struct rules *b);
 
 /** The name of a map whose elements are verdicts, always the same pointer; NULL for others. */

@@ -37,10 +37,8 @@ static void note_shape(struct repair *r, const char *chain)
 /* Chains tell of shapes, and verdicts if the chain was deleted. */
 static int expect(struct repair *r, struct error *err)
 {
-    vec_each (&r->found.chains, chain)
-        note_shape(r, chain->name);
-    vec_each (&r->found.verdicts, verdict)
-        note_shape(r, verdict->chain);
+    vec_each (&r->found.items, item)
+        note_shape(r, item->map ? item->rules : item->name);
     shapes_sort(&r->shapes);
     clear_expected(r);
     vec_push(&r->layouts, r->ruleset->base);
@@ -53,7 +51,8 @@ static int expect(struct repair *r, struct error *err)
     vec_each (&r->layouts, layout)
         if (rules_expect(&r->expected, layout, err))
             return -1;
-    return rules_sort(&r->expected, err);
+    rules_sort(&r->expected);
+    return 0;
 }
 
 /* ---- repair ---- */
@@ -62,13 +61,13 @@ static int expect(struct repair *r, struct error *err)
  * Whether there are any. */
 static bool drop_strangers(struct repair *r)
 {
-    size_t n = 0, all = r->found.chains.n;
-    vec_each (&r->found.chains, chain)
-        if (rules_find_chain(&r->expected, chain->name) || *chain->hook)
-            r->found.chains.v[n++] = *chain;
+    size_t n = 0, all = r->found.items.n;
+    vec_each (&r->found.items, item)
+        if (item->map || *item->hook || rules_find(&r->expected, item->name))
+            r->found.items.v[n++] = *item;
         else
-            rules_free_chain(chain);
-    r->found.chains.n = n;
+            rules_free_item(item);
+    r->found.items.n = n;
     return n < all;
 }
 
@@ -104,24 +103,24 @@ static int read_both(struct repair *r, struct nft_socket *socket, struct error *
 }
 
 /* Whether a chain is to be deleted, to be made anew or not. */
-static bool goes(const struct repair *r, const struct rules_chain *found)
+static bool goes(const struct repair *r, const struct rules_item *found)
 {
-    const struct rules_chain *expected = rules_find_chain(&r->expected, found->name);
+    const struct rules_item *expected = rules_find(&r->expected, found->name);
     return !expected || strcmp(expected->hook, found->hook) != 0;
 }
 
 static void encode_going(struct repair *r)
 {
-    vec_each (&r->found.verdicts, verdict)
-        if (!rules_have_verdict(&r->expected, verdict))
-            nft_batch_element(&r->batch, ELEMENT_DELETE, verdict->map, &verdict->key,
-                              sizeof(verdict->key), NULL, 0);
-    vec_each (&r->found.chains, chain)
-        if (*chain->rules && !rules_same_chain(chain, rules_find_chain(&r->expected, chain->name)))
-            nft_batch_flush_chain(&r->batch, chain->name);
-    vec_each (&r->found.chains, chain)
-        if (goes(r, chain))
-            nft_batch_delete_chain(&r->batch, chain->name);
+    vec_each (&r->found.items, item)
+        if (item->map && !rules_have(&r->expected, item))
+            nft_batch_element(&r->batch, ELEMENT_DELETE, item->map, &item->key, sizeof(item->key),
+                              NULL, 0);
+    vec_each (&r->found.items, item)
+        if (!item->map && *item->rules && !rules_have(&r->expected, item))
+            nft_batch_flush_chain(&r->batch, item->name);
+    vec_each (&r->found.items, item)
+        if (!item->map && goes(r, item))
+            nft_batch_delete_chain(&r->batch, item->name);
 }
 
 static int encode_coming(struct repair *r, struct error *err)
@@ -129,20 +128,19 @@ static int encode_coming(struct repair *r, struct error *err)
     /* All chains before any rule: rules name chains that may be declared later. */
     vec_each (&r->layouts, layout)
         vec_each (&layout->chains, chain) {
-            const struct rules_chain *found = rules_find_chain(&r->found, chain->name);
+            const struct rules_item *found = rules_find(&r->found, chain->name);
             if (!found || goes(r, found))
                 program_chain(chain, &r->batch);
         }
     vec_each (&r->layouts, layout)
         vec_each (&layout->chains, chain)
-            if (!rules_same_chain(rules_find_chain(&r->found, chain->name),
-                                  rules_find_chain(&r->expected, chain->name)) &&
+            if (!rules_have(&r->found, rules_find(&r->expected, chain->name)) &&
                 program_rules(layout, chain, &r->batch, err))
                 return -1;
-    vec_each (&r->expected.verdicts, verdict)
-        if (!rules_have_verdict(&r->found, verdict))
-            nft_batch_goto_element(&r->batch, verdict->map, &verdict->key, sizeof(verdict->key),
-                                   verdict->chain);
+    vec_each (&r->expected.items, item)
+        if (item->map && !rules_have(&r->found, item))
+            nft_batch_goto_element(&r->batch, item->map, &item->key, sizeof(item->key),
+                                   item->rules);
     nft_batch_finish(&r->batch);
     return 0;
 }
@@ -172,7 +170,8 @@ static int repair(struct repair *r, struct nft_socket *socket, struct rules_repa
 {
     if (read_both(r, socket, err))
         return -1;
-    done->verdicts = r->expected.verdicts.n;
+    vec_each (&r->expected.items, item)
+        done->verdicts += item->map != NULL;
     if (rules_same(&r->found, &r->expected) || rewrite(r, socket, done, err) == 0)
         return 0;
     if (!drop_strangers(r))
