@@ -20,28 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an explanation is asked of: "10.96.0.10:80", "[fd00::1]:53/UDP", "localhost:30001", an
- * address alone, a node port alone, "default/web:http", "web.default.svc". */
-
-struct explain_query {
-    char *text; /* as it was asked; owned */
-    bool all;   /* list every endpoint, however many there are */
-    /* A Service, if service_id is not NULL; else an address, a port, or both. */
-    bool has_address;
-    enum family family;
-    struct address address;
-    uint16_t port;    /* 0: not given */
-    uint8_t protocol; /* likewise */
-    char *service_id; /* "namespace/name"; owned */
-    char *port_name;  /* or its number; NULL: all ports; owned */
-};
-
-/** Reads @text, which may come from anywhere. -1 with an error that says what is wrong with it;
- * @query is cleared then. */
-int explain_query_parse(const char *text, struct explain_query *query, struct error *err);
-
-void explain_query_clear(struct explain_query *query);
-
 /*
  * One listening socket that answers HTTP: libmicrohttpd inside the libev loop, without threads.
  * Any method is taken; of a request's body just the beginning is kept. Connections, their memory,
@@ -138,88 +116,6 @@ void http_answer_busy(struct http_answer *answer);
 
 /** The answer for a path that is not there: 404, "404 page not found". */
 void http_answer_not_found(struct http_answer *answer);
-
-/*
- * Why traffic goes where it goes: the Service of an address, its endpoints and why each of them is
- * used from here or not, what the kernel holds, and whether that is what was decided. Reads caches,
- * policy and kernel, and changes nothing. docs/operating.md describes the fields.
- *
- * What it costs is bounded by budgets for the whole answer; --all has larger ones. What is left out
- * is counted.
- */
-
-/* Of the answer: one more when a field changes its meaning or goes; new fields do not count. */
-#define EXPLAIN_SCHEMA 3
-#define EXPLAIN_KIND "KubeNftdExplanation"
-
-/* What one answer may hold: some 10 us each, so that the loop stands still for less than 50 ms, and
- * with all=true for less than half a second. */
-#define EXPLAIN_ENDPOINTS 1000 /* that are listed */
-#define EXPLAIN_LOOKUPS 2000   /* elements that the kernel is asked for */
-#define EXPLAIN_ENTRIES 1000   /* ports, addresses, rivals, slices, source ranges */
-#define EXPLAIN_ALL 8          /* times as many if all are wanted */
-
-struct health;
-
-/* What an explanation is made from; all borrowed. */
-struct explain_sources {
-    bool complete;       /* Services and EndpointSlices are all known */
-    bool from_manifests; /* nobody programs this: it was just computed */
-    bool unhealthy;      /* health checks answer 503 for it, whatever endpoints there are */
-    const char *node_name;
-    const char
-        *encodings[KIND_COUNT]; /* in which objects come, "protobuf"; NULL: none came, or files */
-    const struct service_cache *services;
-    const struct endpoint_slice_cache *slices;
-    const struct service_cidr_cache *service_cidrs;
-    const struct policy *policy;
-    const struct health *health; /* NULL: nobody answers balancers here */
-    bool no_external_ips;        /* external IPs of Services are not proxied */
-    struct table_view family[FAMILY_COUNT];
-};
-
-/* An answer made from what is known, for the caller to delete. */
-typedef cJSON *(*explain_answer_fn)(const struct explain_sources *sources, const void *query);
-
-/** An explain_answer_fn of a struct explain_query. @sources must be complete. */
-cJSON *explain(const struct explain_sources *sources, const void *query);
-
-/* Keeps questions from taking all of the loop's time or memory: after an answer that cost much
- * there is a pause, and answers that nobody reads hold up the next. Starts zeroed; outlives the
- * listener. */
-struct explain_gate {
-    double closed_until; /* clock_monotonic */
-    size_t unread;       /* bytes of answers that are not sent yet */
-};
-
-/** Answers GET /explain?what=...[&all=true] from @sources; 503 while @gate is closed. */
-void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,
-                    const struct http_request *request, struct http_answer *answer);
-
-/** Whether a question is answered now: else there is no use in preparing for it. */
-bool explain_gate_is_open(const struct explain_gate *gate);
-
-/* Connections counted (kube-nftd/table.h), by Service. */
-
-/* Of /connections. */
-#define CONNECTIONS_KIND "KubeNftdConnections"
-#define CONNECTIONS_SCHEMA 1
-
-/** Whether any are. */
-bool connections_are_counted(const struct explain_sources *sources);
-
-struct port_connections {
-    const char *service_id; /* borrowed until the next change */
-    const struct service_port *port;
-    uint64_t total; /* of both families */
-};
-
-typedef VEC(struct port_connections) port_connections_vec;
-
-/** Puts the service ports with the most connections into @out, at most @most, the largest first.
- * Returns how many others there are with any. */
-size_t connections_most(const struct explain_sources *sources, size_t most,
-                        port_connections_vec *out);
 
 /* Trees of facts, as cJSON: what a page of the daemon says, and a command prints.
  * Adding to one never fails. */
@@ -333,6 +229,132 @@ void view_print(const struct view *views, const cJSON *facts, const struct view_
 /** The whole tree, with what would do something to a terminal escaped. */
 void view_print_json(const cJSON *facts, FILE *out);
 
+struct health;
+
+/* What explanations and lists are made from; all borrowed. */
+struct explain_sources {
+    bool complete;       /* Services and EndpointSlices are all known */
+    bool from_manifests; /* nobody programs this: it was just computed */
+    bool unhealthy;      /* health checks answer 503 for it, whatever endpoints there are */
+    const char *node_name;
+    const char
+        *encodings[KIND_COUNT]; /* in which objects come, "protobuf"; NULL: none came, or files */
+    const struct service_cache *services;
+    const struct endpoint_slice_cache *slices;
+    const struct service_cidr_cache *service_cidrs;
+    const struct policy *policy;
+    const struct health *health; /* NULL: nobody answers balancers here */
+    bool no_external_ips;        /* external IPs of Services are not proxied */
+    struct table_view family[FAMILY_COUNT];
+};
+
+/* An answer made from what is known, for the caller to delete. */
+typedef cJSON *(*explain_answer_fn)(const struct explain_sources *sources, const void *query);
+
+/*
+ * Why traffic goes where it goes: the Service of an address, its endpoints and why each of them is
+ * used from here or not, what the kernel holds, and whether that is what was decided. Reads caches,
+ * policy and kernel, and changes nothing. docs/operating.md describes the fields.
+ */
+
+#define EXPLAIN_KIND "KubeNftdExplanation"
+
+/* What an explanation is asked of: "10.96.0.10:80", "[fd00::1]:53/UDP", "localhost:30001", an
+ * address alone, a node port alone, "default/web:http", "web.default.svc". */
+struct explain_query {
+    char *text; /* as it was asked; owned */
+    bool all;   /* list every endpoint, however many there are */
+    /* A Service, if service_id is not NULL; else an address, a port, or both. */
+    bool has_address;
+    enum family family;
+    struct address address;
+    uint16_t port;    /* 0: not given */
+    uint8_t protocol; /* likewise */
+    char *service_id; /* "namespace/name"; owned */
+    char *port_name;  /* or its number; NULL: all ports; owned */
+};
+
+/** Reads @text, which may come from anywhere. -1 with an error that says what is wrong with it;
+ * @query is cleared then. */
+int explain_query_parse(const char *text, struct explain_query *query, struct error *err);
+
+void explain_query_clear(struct explain_query *query);
+
+/** An explain_answer_fn of a struct explain_query. @sources must be complete. What it costs is
+ * bounded: what is left out is counted. */
+cJSON *explain(const struct explain_sources *sources, const void *query);
+
+/* Keeps questions from taking all of the loop's time or memory: after an answer that cost much
+ * there is a pause, and answers that nobody reads hold up the next. Starts zeroed; outlives the
+ * listener. */
+struct explain_gate {
+    double closed_until; /* clock_monotonic */
+    size_t unread;       /* bytes of answers that are not sent yet */
+};
+
+/** Answers GET /explain?what=...[&all=true] from @sources; 503 while @gate is closed. */
+void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,
+                    const struct http_request *request, struct http_answer *answer);
+
+/** Whether a question is answered now: else there is no use in preparing for it. */
+bool explain_gate_is_open(const struct explain_gate *gate);
+
+/*
+ * Services in short: what each has for clients, how many endpoints, and whether the kernel holds
+ * that. docs/operating.md describes the fields. The page is answered in pieces, each of which takes
+ * less than a millisecond, however many Services there are: between two of them the loop does what
+ * has come. Services are in no order.
+ */
+
+#define LIST_KIND "KubeNftdServiceList"
+#define CONNECTIONS_KIND "KubeNftdConnections"
+
+/* Which Services: patterns as in a shell; NULL: all. Borrowed. */
+struct list_query {
+    const char *namespace, *name;
+};
+
+/** All of them at once: an explain_answer_fn of a struct list_query. */
+cJSON *list_facts(const struct explain_sources *sources, const void *query);
+
+/* What the page is answered from; outlives the listener. */
+struct list_page {
+    /* What is known now; false while there is nothing. */
+    bool (*sources)(void *ctx, struct explain_sources *sources);
+    /* Whether the counts of connections are as of @since (clock_monotonic) or later; if not, it
+     * reads a piece of them. And as of when they are. */
+    bool (*counted)(void *ctx, double since);
+    double (*counted_at)(void *ctx);
+    void *ctx;
+    unsigned open; /* answers that are not complete; starts as 0 */
+};
+
+/** Answers GET /list[?namespace=PATTERN][&name=PATTERN] from the list_page @page; 503 while others
+ * are answered. An http_answer_fn. */
+void list_answer(void *page, const struct http_request *request, struct http_answer *answer);
+
+/** The same for GET /connections: the Services that anybody connected to, and how often. */
+void list_answer_connections(void *page, const struct http_request *request,
+                             struct http_answer *answer);
+
+/* Connections counted (kube-nftd/table.h), by Service. */
+
+/** Whether any are. */
+bool connections_are_counted(const struct explain_sources *sources);
+
+struct port_connections {
+    const char *service_id; /* borrowed until the next change */
+    const struct service_port *port;
+    uint64_t total; /* of both families */
+};
+
+typedef VEC(struct port_connections) port_connections_vec;
+
+/** Puts the service ports with the most connections into @out, at most @most, the largest first.
+ * Returns how many others there are with any. */
+size_t connections_most(const struct explain_sources *sources, size_t most,
+                        port_connections_vec *out);
+
 /*
  * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
  *
@@ -406,44 +428,6 @@ bool health_service_is_listening(const struct health *health, const char *servic
  */
 void health_set_addresses(struct health *health, enum family family, bool all,
                           const struct address *addresses, size_t n);
-
-/*
- * Services in short: what each has for clients, how many endpoints, and whether the kernel holds
- * that. docs/operating.md describes the fields. The page is answered in pieces, each of which takes
- * less than a millisecond, however many Services there are: between two of them the loop does what
- * has come. Services are in no order.
- */
-
-#define LIST_KIND "KubeNftdServiceList"
-#define LIST_SCHEMA 1
-
-/* Which Services: patterns as in a shell; NULL: all. Borrowed. */
-struct list_query {
-    const char *namespace, *name;
-};
-
-/** All of them at once: an explain_answer_fn of a struct list_query. */
-cJSON *list_facts(const struct explain_sources *sources, const void *query);
-
-/* What the page is answered from; outlives the listener. */
-struct list_page {
-    /* What is known now; false while there is nothing. */
-    bool (*sources)(void *ctx, struct explain_sources *sources);
-    /* Whether the counts of connections are as of @since (clock_monotonic) or later; if not, it
-     * reads a piece of them. And as of when they are. */
-    bool (*counted)(void *ctx, double since);
-    double (*counted_at)(void *ctx);
-    void *ctx;
-    unsigned open; /* answers that are not complete; starts as 0 */
-};
-
-/** Answers GET /list[?namespace=PATTERN][&name=PATTERN] from the list_page @page; 503 while others
- * are answered. An http_answer_fn. */
-void list_answer(void *page, const struct http_request *request, struct http_answer *answer);
-
-/** The same for GET /connections: the Services that anybody connected to, and how often. */
-void list_answer_connections(void *page, const struct http_request *request,
-                             struct http_answer *answer);
 
 /*
  * A page in the text format of Prometheus 0.0.4. A family of metrics stands on it with its first
@@ -536,9 +520,6 @@ void programmed_answer(const struct programmed *facts, const struct http_request
  * /statusz for people. */
 
 #define STATUS_KIND "KubeNftdStatus"
-#define STATUS_SCHEMA 1
-/* A change that waits for longer is a problem, in seconds. */
-#define STATUS_PATIENCE 5.0
 
 /* What is counted of objects and tables. */
 struct proxy_figures {

@@ -271,10 +271,10 @@ static bool is_wanted(const struct list_query *query, const struct service *serv
 
 /* ---- all at once ---- */
 
-static cJSON *make_head(const struct explain_sources *from, const char *kind, double schema)
+static cJSON *make_head(const struct explain_sources *from, const char *kind)
 {
     cJSON *head = cJSON_CreateObject();
-    facts_add(head, fact_text("kind", kind), fact_number("schema", schema),
+    facts_add(head, fact_text("kind", kind), fact_number("schema", 1),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("node", from->node_name),
               fact_text("computedFrom", from->from_manifests ? "manifests" : "daemon"));
     return head;
@@ -282,7 +282,7 @@ static cJSON *make_head(const struct explain_sources *from, const char *kind, do
 
 cJSON *list_facts(const struct explain_sources *sources, const void *query)
 {
-    cJSON *root = make_head(sources, LIST_KIND, LIST_SCHEMA);
+    cJSON *root = make_head(sources, LIST_KIND);
     cJSON *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(sources->policy), const struct service_state, it)
         if (is_wanted(query, it->service))
@@ -405,8 +405,7 @@ static void answer_list(struct list_page *page, bool connections,
                                     xstrdup(http_request_argument(request, "name"))},
                           .begun = clock_monotonic()};
     page->open++;
-    cJSON *head = connections ? make_head(&sources, CONNECTIONS_KIND, CONNECTIONS_SCHEMA)
-                              : make_head(&sources, LIST_KIND, LIST_SCHEMA);
+    cJSON *head = make_head(&sources, connections ? CONNECTIONS_KIND : LIST_KIND);
     char *text = facts_print(head);
     text[strlen(text) - 1] = '\0'; /* its brace is the last of all */
     put(walk, text);

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A change that waits for longer is a problem, in seconds. */
+#define PATIENCE 5.0
+
 static void add_time(cJSON *to, const char *key, double seconds)
 {
     char text[CLOCK_RFC3339_SIZE] = "";
@@ -41,7 +44,7 @@ static void judge_family(const struct table_view *it, const char *name, bool com
                           it->failure);
     else if (complete && !it->programmed)
         facts_append_text(problems, "%s: nothing is programmed yet", name);
-    else if (it->waiting >= STATUS_PATIENCE)
+    else if (it->waiting >= PATIENCE)
         facts_append_text(problems, "%s: a change has waited for %.0f s", name, floor(it->waiting));
     if (it->refused)
         facts_append_text(problems,
@@ -128,7 +131,7 @@ static cJSON *status_facts(const struct daemon_status *status)
 {
     const struct proxy_figures *proxy = &status->proxy;
     cJSON *root = cJSON_CreateObject();
-    facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", STATUS_SCHEMA),
+    facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", 1),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));
     judge(status, root);
     add_time(root, "started", status->started);
