@@ -51,7 +51,7 @@ static int run(const struct options *options, struct service_manager *manager, s
         return 0;
     }
     if (options->version)
-        return print_version(options->version == VERSION_WANTED_RAW);
+        return print_version(options->version == VERSION_RAW);
     if (options->write_config_to)
         return options_write(options, err);
     if (options->cleanup)

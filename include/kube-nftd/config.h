@@ -108,7 +108,7 @@ enum count_connections {
     COUNT_CONNECTIONS_ENDPOINTS
 };
 
-enum version_wish { VERSION_NOT_WANTED, VERSION_WANTED, VERSION_WANTED_RAW };
+enum version_request { VERSION_NONE, VERSION_FULL, VERSION_RAW };
 
 enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME };
 
@@ -169,7 +169,7 @@ struct options {
     bool cleanup_kube_proxy;
     bool dry_run;
     bool init_only;
-    enum version_wish version;
+    enum version_request version;
     bool help;
     int verbosity;
     enum log_format log_format;

@@ -160,7 +160,7 @@ static inline const char *json_fault(const struct json_value *object)
  *
  * Every top-level value is given out when it is complete. Of a top-level object with an "items"
  * array, each element is given out as it ends, and the object itself, with "items" empty, at its
- * end: the envelope of a list, with its metadata.
+ * end: the envelope of a list, with its metadata. A second "items" is one of its members.
  */
 
 struct json_reader;

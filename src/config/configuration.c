@@ -233,7 +233,7 @@ static bool has_effect(const struct setting *setting, const char *mode)
 }
 
 /* What kube-proxy would take from the section of its mode (docs/behaviour.md 8.2). */
-static void settle_mode(struct configuration *all, const char *mode)
+static void use_section(struct configuration *all, const char *mode)
 {
     settings_each (setting) {
         const struct configured *configured = configuration_of(all, setting);
@@ -266,7 +266,7 @@ static void fill_in(struct configuration *all)
 
 /* Gives an address that has none a port: that of the deprecated flag @port_flag, of which 0 takes
  * the address away, else the usual one. */
-static void settle_listen(struct configuration *all, const char *field, const char *port_flag)
+static void complete_listen(struct configuration *all, const char *field, const char *port_flag)
 {
     const struct setting *setting = setting_by_field(field);
     const char *given = configuration_value(all, field);
@@ -294,7 +294,7 @@ static void settle_listen(struct configuration *all, const char *field, const ch
 
 /* A file cannot say a shortest time of 0 (docs/behaviour.md 8.2): makes it what a file can. It has
  * no effect. */
-static void settle_shortest_period(struct configuration *all)
+static void complete_shortest_period(struct configuration *all)
 {
     const struct setting *shortest = setting_by_field("nftables.minSyncPeriod");
     const char *period = configuration_value(all, "nftables.syncPeriod");
@@ -456,7 +456,7 @@ static void note_ignored(struct configuration *all, const char *mode)
     free(names);
 }
 
-int configuration_settle(struct configuration *all, struct error *err)
+int configuration_complete(struct configuration *all, struct error *err)
 {
     const char *given = configuration_value(all, "mode");
     char *mode = xstrdup(*given ? given : "iptables");
@@ -465,11 +465,11 @@ int configuration_settle(struct configuration *all, struct error *err)
     note_ignored(all, mode);
     if (check_ranges(all, mode, err) == 0) {
         fill_in(all);
-        settle_listen(all, "healthzBindAddress", "healthz-port");
-        settle_listen(all, "metricsBindAddress", "metrics-port");
-        settle_mode(all, mode);
+        complete_listen(all, "healthzBindAddress", "healthz-port");
+        complete_listen(all, "metricsBindAddress", "metrics-port");
+        use_section(all, mode);
         if (check_detection(all, err) == 0 && check_periods(all, mode, err) == 0) {
-            settle_shortest_period(all);
+            complete_shortest_period(all);
             result = check_listens(all, err);
         }
     }
@@ -533,25 +533,27 @@ static void put_at(cJSON *tree, const char *path, cJSON *value)
     cJSON_AddItemToObject(tree, path, value);
 }
 
-/* The setting whose field comes behind @field in order. */
-static const struct setting *next_field(const char *field)
+/* The setting whose field comes behind *@field in order, which becomes its field; NULL: none. */
+static const struct setting *next_field(const char **field)
 {
     const struct setting *next = NULL;
     const char *least = NULL;
     settings_each (setting) {
         const char *own = setting->field;
-        if (own && strcmp(own, field) > 0 && (!least || strcmp(own, least) < 0)) {
+        if (own && strcmp(own, *field) > 0 && (!least || strcmp(own, least) < 0)) {
             next = setting;
             least = own;
         }
     }
+    *field = least;
     return next;
 }
 
 cJSON *configuration_tree(const struct configuration *all)
 {
     cJSON *tree = cJSON_CreateObject();
-    for (const struct setting *s = next_field(""); s; s = next_field(s->field))
-        put_at(tree, s->field, setting_json(s, configuration_of(all, s)->value));
+    const struct setting *setting;
+    for (const char *field = ""; (setting = next_field(&field));)
+        put_at(tree, field, setting_json(setting, configuration_of(all, setting)->value));
     return tree;
 }

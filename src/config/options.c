@@ -348,7 +348,7 @@ static int parse(struct configuration *configuration, int argc, char *const *arg
                          check_sources(configuration, options->command, err) ||
                          check_one(configuration, command, err) ||
                          check_companions(configuration, options->command, err) ||
-                         configuration_settle(configuration, err)
+                         configuration_complete(configuration, err)
                      ? -1
                      : 0;
     }

@@ -26,7 +26,7 @@ enum setting_type {
     SETTING_LISTEN,       /* the same: IP:port, or an IP that gets the port of the default */
     SETTING_CHOICE,       /* an enum: the place of the word among the setting's choices */
     SETTING_SWITCH,       /* bool */
-    SETTING_VERSION,      /* an enum version_wish */
+    SETTING_VERSION,      /* an enum version_request */
     SETTING_NUMBER,       /* int or uint32_t: from low to high */
     SETTING_FRACTION,     /* double: any number */
     SETTING_DURATION,     /* double: seconds */
@@ -173,7 +173,7 @@ int configuration_read(struct configuration *configuration, const char *name, co
 /** Checks what was given and fills in the rest (docs/behaviour.md 8.2). What an operator should
  * know of it goes into the notes. The mode is nftables from then on, and the section nftables holds
  * what that of the given mode says. */
-int configuration_settle(struct configuration *configuration, struct error *err);
+int configuration_complete(struct configuration *configuration, struct error *err);
 
 /** Fills in what flags and fields say of @options. */
 void configuration_land(const struct configuration *configuration, struct options *options);

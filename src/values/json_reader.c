@@ -34,7 +34,7 @@ struct unit {
     size_t depth; /* open brackets */
     size_t line;  /* where it begins, from 1 */
     /* For messages: the byte @mark of the text is in the column @column of its line in the stream.
-     * That is its first byte, or what follows its last "items". A newline in the text ends a line,
+     * That is its first byte, or what follows its items. A newline in the text ends a line,
      * of which the first one is @first_line. */
     size_t mark, column, first_line;
 };
@@ -408,13 +408,14 @@ static int append(struct json_reader *reader, const char *begin, const char *end
                : too_big(reader, unit, "is longer", reader->limit, "bytes", err);
 }
 
-/* Whether the text, which ends with the bracket of an array, has the key "items" before it. */
+/* Whether the text, which ends with the bracket of an array, has the key "items" before it, for the
+ * first time. */
 static bool is_before_items(const struct json_reader *reader)
 {
     const char *text = reader->top.text.v;
     size_t length = reader->top.text.n - reader->key, key_length;
     struct json_value key;
-    if (*text != '{' || reader->key == 0)
+    if (*text != '{' || reader->key == 0 || reader->top.mark > 0)
         return false;
     char *copy = xstrndup(text + reader->key, length);
     struct parser in = {.p = copy, .end = copy + length};
@@ -493,6 +494,7 @@ static int gather(struct json_reader *reader, const char *piece, const char **p,
                     return -1;
                 if (is_before_items(reader))
                     return begin_items(reader, err);
+                reader->key = 0;
                 begin = at;
             }
             whole = unit->depth > MAX_DEPTH; /* as whole as it needs to be for a message */

@@ -18,7 +18,7 @@ static cJSON *read_all(const char *text, size_t length, struct error *err)
     cJSON *tree = NULL;
     configuration_init(&configuration, &options.notes);
     if (configuration_read(&configuration, "fuzz", text, length, err) == 0 &&
-        configuration_settle(&configuration, err) == 0) {
+        configuration_complete(&configuration, err) == 0) {
         tree = configuration_tree(&configuration);
         configuration_land(&configuration, &options);
     }

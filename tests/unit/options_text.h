@@ -145,7 +145,7 @@ static inline void print_switches(FILE *out, const struct options *options)
     print_switch(out, "cleanup", options->cleanup);
     print_switch(out, "cleanup-kube-proxy", options->cleanup_kube_proxy);
     print_switch(out, "dry-run", options->dry_run);
-    print_switch(out, options->version == VERSION_WANTED_RAW ? "raw" : "version", options->version);
+    print_switch(out, options->version == VERSION_RAW ? "raw" : "version", options->version);
     print_switch(out, "help", options->help);
 }
 
