@@ -13,6 +13,7 @@
 
 #include "kube-nftd/base.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 
 /* Objects of the API nest some 10 levels deep (a schema's, managedFields'). */
@@ -229,38 +230,20 @@ static bool is_scalar_part(char c)
     return parts[(unsigned char)c];
 }
 
-static const char *skip_digits(const char *p)
-{
-    while (*p >= '0' && *p <= '9')
-        p++;
-    return p;
-}
-
-/* Integers of so many digits are exact as double. */
-#define EXACT_DIGITS 15
-
+/* Stricter than strtod(): no leading zeros, digits on both sides of a point, nothing but decimals.
+ */
 static bool read_number(const char *text, const char *end, struct json_value *value)
 {
-    const char *digits = text + (*text == '-'), *p = skip_digits(digits);
-    if (p == digits || (*digits == '0' && p - digits > 1))
+    const char *digits = text + (*text == '-'), *behind = digits + strspn(digits, "0123456789");
+    char *stop;
+    if (behind == digits || (*digits == '0' && behind > digits + 1) ||
+        (behind < end && !strchr(".eE", *behind)) ||
+        (*behind == '.' && !isdigit((unsigned char)behind[1])))
         return false;
-    value->integer = p == end;
-    if (*p == '.') {
-        digits = p + 1;
-        p = skip_digits(digits);
-        if (p == digits)
-            return false;
-    }
-    if (*p == 'e' || *p == 'E') {
-        digits = p + 1 + (p[1] == '+' || p[1] == '-');
-        p = skip_digits(digits);
-        if (p == digits)
-            return false;
-    }
     value->type = JSON_NUMBER;
-    bool plain = value->integer && *text != '-' && end - text <= EXACT_DIGITS;
-    value->number = plain ? (double)strtoll(text, NULL, 10) : strtod(text, NULL);
-    return p == end;
+    value->integer = behind == end;
+    value->number = strtod(text, &stop);
+    return stop == end;
 }
 
 static int take_scalar(struct parser *in, struct json_value *value)

@@ -290,27 +290,6 @@ static enum json_type take_text(const struct proto_reader *reader, const uint8_t
     return utf8_is_valid(moved) ? JSON_STRING : JSON_BAD_STRING;
 }
 
-static void take_leaf(struct proto_reader *reader, struct json_value *value, enum proto_type type,
-                      uint64_t number, uint8_t *in)
-{
-    size_t n = (size_t)number;
-    if (type == PROTO_STRING) {
-        value->type = (uint8_t)take_text(reader, in, n, &value->string);
-    } else if (type == PROTO_KEY) {
-        take_text(reader, in, n, &value->key);
-        value->key_length = json_key_length(n);
-    } else if (type == PROTO_BOOL) {
-        value->type = number ? JSON_TRUE : JSON_FALSE;
-    } else if (type == PROTO_SECONDS) {
-        value->type = JSON_TIME;
-        value->seconds = (int64_t)number;
-    } else {
-        value->type = JSON_NUMBER;
-        value->number = (double)(int64_t)number;
-        value->integer = true;
-    }
-}
-
 /* A value of @field: @number, or so many bytes. */
 static int take_value(struct proto_reader *reader, const struct place *place,
                       const struct proto_field *field, uint64_t number, uint8_t *in)
@@ -320,16 +299,31 @@ static int take_value(struct proto_reader *reader, const struct place *place,
         index = add_value(reader, field->list ? NULL : field->key, field->key_length, JSON_OBJECT);
     struct json_value *value = &reader->values.v[index];
     switch ((enum proto_type)field->type) {
-    default:
-        take_leaf(reader, value, (enum proto_type)field->type, number, in);
+    case PROTO_UNUSED:
         return 0;
-    case PROTO_MAP:
-        value->type = JSON_STRING;
-        value->key = value->string = "";
-        break;
-    case PROTO_TIME:
-        value->type = JSON_NULL; /* the zero time, if no seconds come */
-        break;
+    case PROTO_NUMBER:
+        value->type = JSON_NUMBER;
+        value->number = (double)(int64_t)number;
+        value->integer = true;
+        return 0;
+    case PROTO_BOOL:
+        value->type = number ? JSON_TRUE : JSON_FALSE;
+        return 0;
+    case PROTO_SECONDS:
+        value->type = JSON_TIME;
+        value->seconds = (int64_t)number;
+        return 0;
+    case PROTO_STRING:
+        value->type = (uint8_t)take_text(reader, in, n, &value->string);
+        return 0;
+    case PROTO_KEY:
+        take_text(reader, in, n, &value->key);
+        value->key_length = json_key_length(n);
+        return 0;
+    case PROTO_EMPTY:
+        return n ? error_set(&reader->err, "it is encoded once more") : 0;
+    case PROTO_BODY:
+        return take_body(reader, place, in, n);
     case PROTO_ITEMS:
         if (place == &reader->contents)
             return take_item(reader, field->message, index, in, n);
@@ -340,10 +334,13 @@ static int take_value(struct proto_reader *reader, const struct place *place,
         in += sizeof(magic);
         n -= sizeof(magic);
         break;
-    case PROTO_BODY:
-        return take_body(reader, place, in, n);
-    case PROTO_EMPTY:
-        return n ? error_set(&reader->err, "it is encoded once more") : 0;
+    case PROTO_MAP:
+        value->type = JSON_STRING;
+        value->key = value->string = "";
+        break;
+    case PROTO_TIME:
+        value->type = JSON_NULL; /* the zero time, if no seconds come */
+        break;
     case PROTO_OBJECT:
         break;
     }
