@@ -141,15 +141,11 @@ static struct target target_of(const char *server, bool https)
 /* @name: "example" is itself and what ends in ".example"; ".example" and "*.example" only that. */
 static bool domain_matches(const char *name, const char *host)
 {
-    if (strncmp(name, "*.", 2) == 0)
-        name++;
-    size_t name_length = strlen(name), host_length = strlen(host);
-    if (*name != '.' && strcasecmp(name, host) == 0)
-        return true;
-    if (host_length <= name_length)
+    name += strncmp(name, "*.", 2) == 0;
+    size_t n = strlen(name), length = strlen(host);
+    if (length < n || strcasecmp(host + length - n, name) != 0)
         return false;
-    const char *end = host + host_length - name_length;
-    return strcasecmp(end, name) == 0 && (*name == '.' || end[-1] == '.');
+    return *name == '.' ? length > n : length == n || host[length - n - 1] == '.';
 }
 
 /* Whether the element @text of NO_PROXY is about @target: "*", a CIDR, or an address or a name,

@@ -74,23 +74,6 @@ COMMAND(name)
 
 CASES("options")
 
-TEST(defaults)
-{
-    struct options options;
-    struct error err = {0};
-    ck_assert_int_eq(parse("", &options, &err), 0);
-    ck_assert(options.node_port_addresses.primary);
-    ck_assert_int_eq(options.detect_local_mode, DETECT_LOCAL_CLUSTER_CIDR);
-    ck_assert_uint_eq(options.conntrack.max_per_core, 32768);
-    ck_assert_uint_eq(options.conntrack.min, 131072);
-    ck_assert_uint_eq(options.conntrack.tcp_established_timeout, 86400);
-    ck_assert_uint_eq(options.conntrack.tcp_close_wait_timeout, 3600);
-    options_clear(&options);
-    ck_assert_int_eq(parse("--nodeport-addresses ::/0", &options, &err), 0);
-    ck_assert(!options.node_port_addresses.primary);
-    options_clear(&options);
-}
-
 /* No line is longer than a narrow window. */
 TEST(usage_is_narrow)
 {
