@@ -75,6 +75,7 @@ struct manifests {
     struct object_sink sink;
     char *folder;             /* that is watched */
     char *path;               /* of the one file, or NULL: all files of the folder */
+    const char *name;         /* the last part of that */
     VEC(struct file *) files; /* sorted by path */
 
     struct hash_table by_id[KIND_COUNT];
@@ -195,12 +196,6 @@ static void set_objects(struct manifests *m, struct file *file, object_vec *obje
 }
 
 /* ---- files ---- */
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 /* Files of a folder that are read. */
 static bool is_manifest(const char *name)
@@ -500,7 +495,7 @@ static void take_name(struct manifests *m, const char *name, uint32_t mask)
     m->quiet_since = ev_now(m->loop);
     if (being_written)
         return;
-    if (m->path ? strcmp(last_part(m->path), name) != 0 : !is_manifest(name))
+    if (m->path ? strcmp(m->name, name) != 0 : !is_manifest(name))
         compare_links(m, false);
     else if (!(mask & IN_ISDIR))
         file_get(m, name)->news = gone ? NEWS_AWAY : NEWS_CHANGED;
@@ -548,11 +543,12 @@ static int set_path(struct manifests *m, const char *path, struct error *err)
     struct stat status;
     if (stat(path, &status))
         return error_set(err, "%s: %s", path, strerror(errno));
-    const char *name = last_part(path);
     size_t length = strlen(path);
     if (!S_ISDIR(status.st_mode)) {
         m->path = xstrdup(path);
-        length = (size_t)(name - path);
+        const char *slash = strrchr(m->path, '/');
+        m->name = slash ? slash + 1 : m->path;
+        length = (size_t)(m->name - m->path);
     }
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -560,31 +556,20 @@ static int set_path(struct manifests *m, const char *path, struct error *err)
     return 0;
 }
 
-static int first_read(struct manifests *m, struct file *file, bool strict, struct counts *counts,
-                      struct error *err)
-{
-    struct error why = {0};
-    enum manifest_result result = read_file(m, file, counts, &why);
-    int status = 0;
-    if (result == MANIFEST_OK) {
-        log_debug(2, LOG, "loaded file=%s", file->path);
-    } else if (strict || m->path) {
-        status = error_set(err, "%s: %s", file->path, why.text ? why.text : strerror(ENOENT));
-    } else if (result == MANIFEST_BAD) {
-        log_error(LOG, "%s: %s; skipped until it changes", file->path, why.text);
-    }
-    error_clear(&why);
-    return status;
-}
-
 static int first_load(struct manifests *m, bool strict, struct error *err)
 {
     struct counts counts = {0};
     if (compare_files(m, err))
         return -1;
-    vec_each (&m->files, file) {
-        if (first_read(m, *file, strict, &counts, err))
-            return -1;
+    vec_each (&m->files, it) {
+        const char *path = (*it)->path;
+        enum manifest_result result = read_file(m, *it, &counts, err);
+        if (result != MANIFEST_OK && (strict || m->path))
+            return err->text ? error_prefix(err, "%s", path)
+                             : error_set(err, "%s: %s", path, strerror(ENOENT));
+        if (result == MANIFEST_BAD)
+            log_error(LOG, "%s: %s; skipped until it changes", path, err->text);
+        error_clear(err);
     }
     log_loaded(!m->path, m->path ? m->path : m->folder, &counts);
     m->loaded = true;
