@@ -59,9 +59,9 @@ void object_source_flush(const struct object_source *source);
 
 /**
  * For SIGHUP: compares all manifests and reads the file of --config. How much is logged, and in
- * which format, counts at once; that anything else in it is not as in @options is said. Credentials
- * are read for each request anyway. One line in the log, and one more for an error, which changes
- * nothing.
+ * which format, counts at once; that anything else in it is not as in @options is logged.
+ * Credentials are read for each request anyway. One line in the log, and one more for an error,
+ * which changes nothing.
  */
 void object_source_reload(const struct object_source *source, const struct options *options);
 

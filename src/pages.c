@@ -44,12 +44,12 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
     for (int family = 0; d->flows && family < FAMILY_COUNT; family++)
         sources.flows[family] = flow_cleaner_stats(d->flows, (enum family)family);
     if (source->apiserver)
-        sources.requests = apiserver_request_figures(source->apiserver);
+        sources.requests = apiserver_request_stats(source->apiserver);
     sources.has_events = source->recorder != NULL;
     if (source->recorder)
-        sources.events = event_recorder_figures(source->recorder);
+        sources.events = event_recorder_stats(source->recorder);
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        sources.reflectors[kind] = reflector_figures(source->reflectors[kind]);
+        sources.reflectors[kind] = reflector_stats(source->reflectors[kind]);
     metrics_write(&sources, page);
     vec_free(&sources.busiest);
 }
@@ -83,7 +83,7 @@ static void answer_explain(void *ctx, const struct http_request *request,
         daemon_sync(d);
     proxy_explain_sources(d->proxy, &sources);
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        sources.encodings[kind] = reflector_figures(d->source.reflectors[kind]).encoding;
+        sources.encodings[kind] = reflector_stats(d->source.reflectors[kind]).encoding;
     explain_answer(&sources, &d->explain_gate, request, answer);
 }
 
@@ -113,7 +113,7 @@ static struct daemon_status status_of(const struct daemon *d)
     process_usage_read(&usage);
     status.resident = isnan(usage.resident) ? 0 : usage.resident;
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        status.watch[kind] = reflector_figures(d->source.reflectors[kind]);
+        status.watch[kind] = reflector_stats(d->source.reflectors[kind]);
     status.heard = d->source.apiserver ? apiserver_silence(d->source.apiserver) : -1;
     status.silence = status.heard > APISERVER_SILENCE ? status.heard : 0;
     proxy_figures(d->proxy, &status.proxy);

@@ -541,10 +541,10 @@ struct proxy_figures {
 struct metrics_sources {
     struct proxy_figures proxy;
     const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: nothing is deleted */
-    struct reflector_figures reflectors[KIND_COUNT];      /* without a resource: objects of files */
-    const struct request_figures *requests;               /* NULL: likewise */
+    struct reflector_stats reflectors[KIND_COUNT];        /* without a resource: objects of files */
+    const struct request_stats *requests;                 /* NULL: likewise */
     struct health_counts health;
-    struct event_figures events;
+    struct event_stats events;
     bool has_events; /* there is somebody to post them to */
     struct process_usage process;
     uint64_t log_lines_dropped;
@@ -566,7 +566,7 @@ struct daemon_status {
     const char *objects_from; /* "https://...", or the path of manifests */
     double silence; /* the API server has sent nothing for so many seconds; 0: that is no news */
     double heard;   /* seconds since its last byte; below 0: objects are of files */
-    struct reflector_figures watch[KIND_COUNT]; /* zeroed: objects are of files */
+    struct reflector_stats watch[KIND_COUNT]; /* zeroed: objects are of files */
     struct proxy_figures proxy;
     bool owned[FAMILY_COUNT]; /* no other program can change the table */
     double resident;          /* bytes of memory; 0: not known */

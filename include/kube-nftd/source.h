@@ -67,7 +67,7 @@ struct request_times {
 };
 
 /* There are a few of either. */
-struct request_figures {
+struct request_stats {
     char *host; /* owned: HOST:PORT of the server, as its URL says it */
     VEC(struct request_count) counts;
     VEC(struct request_times) times;
@@ -92,7 +92,7 @@ struct api_result {
     long status;           /* HTTP status, 0 if no answer came */
     double retry_after;    /* seconds from Retry-After, or -1 */
     const char *transport; /* why the transfer failed, or NULL for a whole body; borrowed. The same
-                            * for the same trouble: no times or counts in it */
+                            * for the same error: no times or counts in it */
     size_t length;         /* of the body */
 };
 
@@ -134,7 +134,7 @@ struct api_request *apiserver_send(struct apiserver *apiserver, const char *path
 
 /** What was counted of all requests so far. A request that was cancelled before its answer came
  * counts as one without. */
-const struct request_figures *apiserver_request_figures(const struct apiserver *apiserver);
+const struct request_stats *apiserver_request_stats(const struct apiserver *apiserver);
 
 /** Tells @ops (copied) of the addresses of connections that are tried from now on. */
 void apiserver_watch_peers(struct apiserver *apiserver, const struct api_peers_ops *ops);
@@ -151,7 +151,7 @@ void apiserver_cancel(struct api_request *request);
  * or 30 minutes after it was posted.
  *
  * An event that all nodes would post gets a name that is the same from all of them: whoever comes
- * first creates it, the others are told that it is there.
+ * first creates it, the others hear that it is there.
  *
  * Everything is bounded: requests in sum (kube-proxy's clientConnection.qps and burst) and at a
  * time (one), events of one object, of one namespace, events that are remembered or wait. What is
@@ -169,7 +169,7 @@ struct event_recorder;
 #define EVENTS_LIMIT 500
 
 /* What became of what was reported. */
-struct event_figures {
+struct event_stats {
     uint64_t posted;   /* the server has it */
     uint64_t repeated; /* it is the same as one that is remembered */
     uint64_t failed;   /* refused, or not taken in time */
@@ -193,7 +193,7 @@ void event_recorder_report(void *recorder, const struct object_event *event);
  */
 bool event_recorder_is_settled(const struct event_recorder *recorder);
 
-struct event_figures event_recorder_figures(const struct event_recorder *recorder);
+struct event_stats event_recorder_stats(const struct event_recorder *recorder);
 
 /*
  * Objects from a file or a folder of files (*.yaml, *.yml, *.json; not below subfolders, names
@@ -221,7 +221,7 @@ int manifests_check(const char *path, struct error *err);
 
 /**
  * Reads @path once and hands everything to @sink: one replace for each kind.
- * A folder with an unreadable file is loaded without it (said in the log) unless @strict, which
+ * A folder with an unreadable file is loaded without it (logged) unless @strict, which
  * --dump-rules wants. A @path that is not there, or a single file that does not parse, is an error.
  * Returns NULL on error.
  */
@@ -231,7 +231,7 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
 /** Follows the files from now on, on @loop: changes arrive as put and remove. */
 int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct error *err);
 
-/** Compares all files that are followed with what was read of them, without waiting to be told.
+/** Compares all files that are followed with what was read of them, without waiting for events.
  * False if the folder is gone. */
 bool manifests_look_again(struct manifests *manifests);
 
@@ -246,7 +246,7 @@ void manifests_free(struct manifests *manifests);
 struct reflector;
 
 /* What happened since the start. Texts are borrowed until the next event. */
-struct reflector_figures {
+struct reflector_stats {
     uint64_t lists;       /* whole contents taken, by a list or a stream */
     uint64_t resumes;     /* watches opened that go on from a version remembered, without a list */
     uint64_t events;      /* of watches, each with an object */
@@ -256,7 +256,7 @@ struct reflector_figures {
     uint64_t received[ENCODING_COUNT]; /* bytes of answers, uncompressed */
     const char *encoding;              /* of the last answer; NULL: there was none */
     const char *resource, *state;      /* "services"; "watching" */
-    const char *trouble;               /* what is wrong with requests now; NULL: nothing */
+    const char *error;                 /* what is wrong with requests now; NULL: nothing */
 };
 
 /**
@@ -277,7 +277,7 @@ void reflector_free(struct reflector *reflector);
 bool reflector_has_answer(const struct reflector *reflector);
 
 /** What has happened up to now; of NULL, nothing. */
-struct reflector_figures reflector_figures(const struct reflector *reflector);
+struct reflector_stats reflector_stats(const struct reflector *reflector);
 
 /*
  * Takes a taint from the own Node that keeps pods away until the node can reach services: when the
@@ -304,7 +304,8 @@ void startup_taint_node_seen(struct startup_taint *startup, const struct node *n
 
 /**
  * All tables are applied, but for @refused frontends and elements that the kernel refuses: the
- * taint goes if there are none. Cheap to be told again; the first time without any counts for good.
+ * taint goes if there are none. Cheap to be called again; the first time without any counts for
+ * good.
  */
 void startup_taint_programmed(struct startup_taint *startup, size_t refused);
 

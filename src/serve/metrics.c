@@ -77,7 +77,7 @@ static void write_connections(const struct metrics_sources *sources, struct metr
 
 static void write_requests(const struct metrics_sources *sources, struct metrics_page *page)
 {
-    const struct request_figures *requests = sources->requests;
+    const struct request_stats *requests = sources->requests;
     for (size_t i = 0; requests && i < requests->counts.n; i++) {
         const struct request_count *it = &requests->counts.v[i];
         char code[24];
@@ -91,7 +91,7 @@ static void write_requests(const struct metrics_sources *sources, struct metrics
 
 static void write_request_times(const struct metrics_sources *sources, struct metrics_page *page)
 {
-    const struct request_figures *requests = sources->requests;
+    const struct request_stats *requests = sources->requests;
     for (size_t i = 0; requests && i < requests->times.n; i++) {
         const struct request_times *it = &requests->times.v[i];
         const struct metrics_label labels[] = {{"host", requests->host}, {"verb", it->method}};
@@ -115,7 +115,7 @@ static void write_request_times(const struct metrics_sources *sources, struct me
 #define SYNCS(member) .place = OF_SYNCS, .value = MEMBER(struct sync_figures, member)
 #define TABLE(member) .place = OF_TABLE, .value = MEMBER(struct ruleset_figures, member)
 #define FLOWS(member) .place = OF_FLOWS, .value = MEMBER(struct flow_cleaner_stats, member)
-#define REFLECTOR(member) .place = OF_KIND, .value = MEMBER(struct reflector_figures, member)
+#define REFLECTOR(member) .place = OF_KIND, .value = MEMBER(struct reflector_stats, member)
 
 #define WHEN(type, member) .when = MEMBER(type, member)
 #define LABEL(name, value) .labels = {{name, value}}
@@ -263,10 +263,10 @@ static const struct metric metrics[] = {
      REFLECTOR(failures)},
     {"kube_nftd_received_bytes_total", "counter",
      "Uncompressed size of the API server's responses with objects.",
-     REFLECTOR(received[ENCODING_JSON]), WHEN(struct reflector_figures, received[ENCODING_JSON]),
+     REFLECTOR(received[ENCODING_JSON]), WHEN(struct reflector_stats, received[ENCODING_JSON]),
      LABEL("encoding", "json")},
     {REFLECTOR(received[ENCODING_PROTOBUF]),
-     WHEN(struct reflector_figures, received[ENCODING_PROTOBUF]), LABEL("encoding", "protobuf")},
+     WHEN(struct reflector_stats, received[ENCODING_PROTOBUF]), LABEL("encoding", "protobuf")},
     {"rest_client_requests_total", "counter",
      "Requests to the API server, by status code, method and host; a watch counts when it is "
      "answered.",

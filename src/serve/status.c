@@ -63,9 +63,9 @@ static void judge(const struct daemon_status *status, cJSON *to)
         facts_append_text(problems, "the API server has sent nothing for %.0f s",
                           floor(status->silence));
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        if (status->watch[kind].trouble)
+        if (status->watch[kind].error)
             facts_append_text(problems, "%s: %s", status->watch[kind].resource,
-                              status->watch[kind].trouble);
+                              status->watch[kind].error);
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (proxy->family[i].in_use)
             judge_family(&proxy->family[i], family_name(i), proxy->complete, problems);
@@ -94,7 +94,7 @@ static void add_source(const struct daemon_status *status, cJSON *source)
                 facts_append(watches), fact_text("resource", it->resource),
                 fact_text("state", it->state), fact_text("encoding", it->encoding),
                 fact_number("events", (double)it->events), fact_number("lists", (double)it->lists),
-                fact_number("failures", (double)it->failures), fact_text("trouble", it->trouble));
+                fact_number("failures", (double)it->failures), fact_text("trouble", it->error));
     }
 }
 

@@ -24,7 +24,7 @@
 /*
  * A silent peer is dead within 30 seconds. TCP has to find that out: the server sends no HTTP/2
  * PING, and curl_easy_upkeep() of 7.88.1 sends none for a multi handle. After KEEPALIVE_IDLE silent
- * seconds the peer is asked for a sign of life, and again until DEAD_AFTER_MS have passed without
+ * seconds the peer is asked whether it lives, and again until DEAD_AFTER_MS have passed without
  * one. That holds for what was sent and not acknowledged, too, which keepalive does not look at.
  */
 #define KEEPALIVE_IDLE 10L

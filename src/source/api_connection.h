@@ -24,7 +24,7 @@ struct credential {
     const char *what; /* for messages: "CA"; borrowed */
     const char *file; /* borrowed; NULL if the text is fixed, or there is none */
     char *text;       /* owned; the last good one, NULL before it */
-    bool stale;       /* the file was no good the last time, and that was said */
+    bool stale;       /* the file was no good the last time, which was logged */
 };
 
 /** Takes a copy of @text and borrows @what and @file; either of the last two may be NULL. Of a
@@ -37,7 +37,7 @@ void credential_clear(struct credential *credential);
 /**
  * The token without blanks around it, or the PEM text, to use now, borrowed until the next call;
  * NULL if there is none to use. Reads the file anew; one that cannot be read, is cut off or holds
- * nothing of its kind leaves the last good text in use (said once). -1 if there is not even that.
+ * nothing of its kind leaves the last good text in use (logged once). -1 if there is not even that.
  */
 int credential_get(struct credential *credential, const char **text, struct error *err);
 

@@ -54,7 +54,7 @@ struct apiserver {
     const struct client_config *config;
     struct credential token;
     struct api_connection connection;
-    struct request_figures figures;
+    struct request_stats stats;
     char *user_agent;
     struct gathering gathering;
     double heard_at;              /* the last byte of any answer; at first, the start */
@@ -111,24 +111,24 @@ static const struct histogram_buckets request_buckets = {
 /* It was answered with @status, 0 for not at all. */
 static void count_answer(struct api_request *request, long status)
 {
-    struct request_figures *figures = &request->apiserver->figures;
+    struct request_stats *stats = &request->apiserver->stats;
     if (request->counted)
         return;
     request->counted = true;
-    vec_each (&figures->counts, it) {
+    vec_each (&stats->counts, it) {
         if (it->status == status && strcmp(it->method, request->method) == 0) {
             it->count++;
             return;
         }
     }
-    vec_push(&figures->counts, (struct request_count){request->method, status, 1});
+    vec_push(&stats->counts, (struct request_count){request->method, status, 1});
 }
 
 static void count_time(struct api_request *request)
 {
-    struct request_figures *figures = &request->apiserver->figures;
+    struct request_stats *stats = &request->apiserver->stats;
     double seconds = clock_monotonic() - request->begun_at;
-    vec_each (&figures->times, it) {
+    vec_each (&stats->times, it) {
         if (strcmp(it->method, request->method) == 0) {
             histogram_add(&it->seconds, seconds);
             return;
@@ -136,7 +136,7 @@ static void count_time(struct api_request *request)
     }
     struct request_times times = {.method = request->method, .seconds.buckets = &request_buckets};
     histogram_add(&times.seconds, seconds);
-    vec_push(&figures->times, times);
+    vec_push(&stats->times, times);
 }
 
 /* --------------------------------------------------------- one transfer */
@@ -626,7 +626,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     a->heard_at = clock_monotonic();
     const char *authority = strstr(config->server, "://"); /* "https://HOST:PORT/..." */
     authority = authority ? authority + 3 : config->server;
-    a->figures.host = xstrndup(authority, strcspn(authority, "/"));
+    a->stats.host = xstrndup(authority, strcspn(authority, "/"));
     a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
     credential_init(&a->token, CREDENTIAL_TOKEN, "token", config->token, config->token_file);
     ev_init(&a->timer, on_due);
@@ -669,9 +669,9 @@ void apiserver_free(struct apiserver *a)
     ev_set_io_collect_interval(a->loop, 0.);
     api_connection_clear(&a->connection);
     credential_clear(&a->token);
-    free(a->figures.host);
-    vec_free(&a->figures.counts);
-    vec_free(&a->figures.times);
+    free(a->stats.host);
+    vec_free(&a->stats.counts);
+    vec_free(&a->stats.times);
     free(a->user_agent);
     free(a);
     curl_global_cleanup();
@@ -705,9 +705,9 @@ struct api_request *apiserver_send(struct apiserver *a, const char *path,
     return request;
 }
 
-const struct request_figures *apiserver_request_figures(const struct apiserver *a)
+const struct request_stats *apiserver_request_stats(const struct apiserver *a)
 {
-    return &a->figures;
+    return &a->stats;
 }
 
 void apiserver_watch_peers(struct apiserver *a, const struct api_peers_ops *ops)

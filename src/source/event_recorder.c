@@ -55,7 +55,7 @@ struct event_recorder {
     struct retry retry;
     VEC(uint64_t) logged; /* fingerprints of refusals of one event */
     double blocked_until; /* the server did not take the last one */
-    struct event_figures figures;
+    struct event_stats stats;
     ev_timer timer;
 };
 
@@ -265,10 +265,10 @@ void event_recorder_report(void *recorder, const struct object_event *event)
     sweep(r, now);
     struct entry fresh = entry_of(event, now), *known = find(r, fresh.print);
     if (known) {
-        r->figures.repeated++;
+        r->stats.repeated++;
         known->last = now;
     } else if (!make_room(r, &fresh)) {
-        r->figures.dropped++;
+        r->stats.dropped++;
         log_debug(2, LOG, "dropped: too many of=\"%s\" note=\"%s\"", event->id, event->note);
     } else {
         make_request(r, &fresh, event);
@@ -333,11 +333,11 @@ static void finish(struct event_recorder *r, const struct api_status *status)
     entry->posted = now;
     if (status->code == 200 || status->code == 201 || exists) {
         retry_write_done(&r->retry, now);
-        r->figures.posted++;
+        r->stats.posted++;
     } else if (is_worth_a_try(r, entry, status, now)) {
         entry->state = ENTRY_QUEUED;
     } else {
-        r->figures.failed++;
+        r->stats.failed++;
     }
     if (entry->state == ENTRY_DONE)
         clear_request(entry);
@@ -448,7 +448,7 @@ bool event_recorder_is_settled(const struct event_recorder *r)
            (clock_monotonic() < r->blocked_until || first_in(r, ENTRY_QUEUED) == r->entries.n);
 }
 
-struct event_figures event_recorder_figures(const struct event_recorder *r)
+struct event_stats event_recorder_stats(const struct event_recorder *r)
 {
-    return r->figures;
+    return r->stats;
 }

@@ -28,7 +28,7 @@ enum manifest_result {
  * Reads the file at @path, which must be a regular one.
  *
  * Objects that kube-proxy's selectors keep out and objects of other kinds are left out. One that
- * cannot be decoded is said in the log and comes without payload.
+ * cannot be decoded is logged and comes without payload.
  *
  * @objects  zeroed; MANIFEST_OK: the objects in the order of the file, for the caller to clear
  * @status   the file's status before it was read, unless it is gone

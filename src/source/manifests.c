@@ -434,7 +434,7 @@ static bool watch_folder(struct manifests *m)
     return m->wd >= 0;
 }
 
-/* Looks up the folder by its path, and watches it. What was noted was about the folder before. */
+/* Looks up the folder by its path, and watches it. News were about the folder before. */
 static void find_folder(struct manifests *m)
 {
     if (folder_is_watched(m))

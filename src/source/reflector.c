@@ -131,9 +131,9 @@ static void begin_watching(struct reflector *r)
 /* Hands all there is, as of @version, to the sink; both are empty then. */
 static void take_contents(struct reflector *r, object_vec *objects, char **version)
 {
-    if (r->figures.lists++ == 0)
+    if (r->stats.lists++ == 0)
         log_info(LOG, "listed resource=%s objects=%zu encoding=%s", resource_of(r), objects->n,
-                 r->figures.encoding);
+                 r->stats.encoding);
     free(r->version);
     r->version = *version;
     *version = NULL;
@@ -168,7 +168,7 @@ static void take_change(struct reflector *r, struct watch_event *event)
 {
     struct object *object = &event->object;
     if (event->type != WATCH_BOOKMARK)
-        r->figures.events++;
+        r->stats.events++;
     if (event->type == WATCH_REMOVE)
         r->sink->remove(r->sink->ctx, object->kind, object->id);
     else if (object->id)
@@ -196,7 +196,7 @@ static void report_bad(struct reflector *r, const struct watch_event *event)
         .note = event->problem.text,
         .everywhere = true,
     };
-    r->figures.bad_objects++;
+    r->stats.bad_objects++;
     log_warn(LOG, "bad object: %s", event->problem.text);
     if (r->bad_reported++ < REPORTED_LIMIT && object->id)
         event_report(r->events, &report);
@@ -347,7 +347,7 @@ static void watch_refused(struct reflector *r, const struct api_status *status, 
 static void refused(struct reflector *r, const struct api_status *status, bool in_event)
 {
     if (!is_harmless(r, status))
-        r->figures.failures++;
+        r->stats.failures++;
     if (r->purpose == STREAM)
         stream_refused(r, status);
     else if (r->purpose == LIST)
@@ -359,7 +359,7 @@ static void refused(struct reflector *r, const struct api_status *status, bool i
 /* What came is of no use; r->broken says why. */
 static void unreadable(struct reflector *r)
 {
-    r->figures.bad_answers++;
+    r->stats.bad_answers++;
     /* A list would be as long. */
     bool too_much = r->initial.count > r->initial.limit || r->received > CONTENTS_LIMIT;
     if (r->purpose == STREAM && !too_much) {
@@ -375,7 +375,7 @@ static void unreadable(struct reflector *r)
 /* There is no answer, or it cannot even be asked for. */
 static void failed(struct reflector *r, const char *why)
 {
-    r->figures.failures++;
+    r->stats.failures++;
     retry_log_failed(&r->retry, verb_of(r), why, "");
     back_off(r, r->purpose == WATCH ? WATCH : STREAM, -1);
 }
@@ -388,7 +388,7 @@ static void stream_ended(struct reflector *r, const char *transport)
         failed(r, why);
         return;
     }
-    r->figures.failures++;
+    r->stats.failures++;
     if (r->proven) {
         r->restreamed = true;
         ask(r, STREAM);
@@ -421,7 +421,7 @@ static void watch_ended(struct reflector *r, const char *transport)
     note_life(r);
     r->hasty = lasted ? 0 : r->hasty + 1;
     if (transport)
-        r->figures.failures++;
+        r->stats.failures++;
     if (!r->proven) {
         retry_log_failed(&r->retry, verb_of(r), "it ended at once without an event",
                          transport ? transport : "");
@@ -475,7 +475,7 @@ static void on_opened(void *ctx, enum encoding encoding)
     struct reflector *r = ctx;
     r->opened_at = clock_monotonic();
     r->encoding = encoding;
-    r->figures.encoding = encoding_name(encoding);
+    r->stats.encoding = encoding_name(encoding);
     object_reader_begin(&r->reader, encoding, r->purpose == LIST);
     if (r->purpose == LIST) {
         enter(r, STATE_LISTING);
@@ -484,7 +484,7 @@ static void on_opened(void *ctx, enum encoding encoding)
         enter(r, STATE_STREAMING);
         start_timer(r, WATCH_PROOF);
     } else {
-        r->figures.resumes += !r->listed;
+        r->stats.resumes += !r->listed;
         r->listed = false;
         begin_watching(r);
     }
@@ -494,7 +494,7 @@ static int on_data(void *ctx, const char *bytes, size_t length)
 {
     struct reflector *r = ctx;
     bool streaming = r->state == STATE_STREAMING && r->proven;
-    r->figures.received[r->encoding] += length;
+    r->stats.received[r->encoding] += length;
     if (r->purpose == LIST || streaming) {
         double left = r->opened_at + CONTENTS_TIMEOUT - clock_monotonic();
         start_timer(r, fmax(fmin(left, SILENCE_TIMEOUT), 0));
@@ -538,7 +538,7 @@ static void give_up(struct reflector *r)
     apiserver_cancel(r->request);
     r->request = NULL;
     if (r->purpose == STREAM) {
-        r->figures.failures++;
+        r->stats.failures++;
         list_instead(r, why);
     } else {
         failed(r, why);
@@ -627,14 +627,14 @@ bool reflector_has_answer(const struct reflector *r)
     return r->answered;
 }
 
-struct reflector_figures reflector_figures(const struct reflector *r)
+struct reflector_stats reflector_stats(const struct reflector *r)
 {
-    struct reflector_figures figures = {0};
+    struct reflector_stats stats = {0};
     if (r) {
-        figures = r->figures;
-        figures.resource = resource_of(r);
-        figures.state = state_names[r->state];
-        figures.trouble = r->retry.logged;
+        stats = r->stats;
+        stats.resource = resource_of(r);
+        stats.state = state_names[r->state];
+        stats.error = r->retry.logged;
     }
-    return figures;
+    return stats;
 }

@@ -65,7 +65,7 @@ struct reflector {
     struct retry retry;
     unsigned bad_reported;           /* as events, of the present answer */
     const struct event_sink *events; /* borrowed; NULL: events are for nobody */
-    struct reflector_figures figures;
+    struct reflector_stats stats;
 };
 
 #endif

@@ -20,7 +20,7 @@
 static struct sync_figures syncs[FAMILY_COUNT];
 static struct ruleset_figures tables[FAMILY_COUNT];
 static struct flow_cleaner_stats stats[FAMILY_COUNT];
-static struct request_figures requests;
+static struct request_stats requests;
 static struct metrics_sources sources;
 static char *page;
 
@@ -102,7 +102,7 @@ static void count_requests(void)
     static char host[] = "10.0.0.1:6443";
     static const struct histogram_buckets buckets = {.n = 2, .bounds = {0.005, 0.025}};
     struct request_times get = {"GET", {.buckets = &buckets}}, post = {"POST", get.seconds};
-    requests = (struct request_figures){.host = host};
+    requests = (struct request_stats){.host = host};
     vec_push(&requests.counts, (struct request_count){"GET", 200, 2});
     vec_push(&requests.counts, (struct request_count){"GET", 0, 1});
     vec_push(&requests.counts, (struct request_count){"POST", 200, 1});
@@ -113,7 +113,7 @@ static void count_requests(void)
     vec_push(&requests.times, get);
     vec_push(&requests.times, post);
     for (unsigned kind = 0; kind < KIND_COUNT; kind++) {
-        struct reflector_figures *counts = &sources.reflectors[kind];
+        struct reflector_stats *counts = &sources.reflectors[kind];
         counts->lists = 100 + kind;
         counts->resumes = 110 + kind;
         counts->events = 120 + kind;
@@ -121,7 +121,7 @@ static void count_requests(void)
         counts->bad_answers = 140 + kind;
         counts->failures = 150 + kind;
     }
-    struct reflector_figures *counts = sources.reflectors;
+    struct reflector_stats *counts = sources.reflectors;
     counts[KIND_SERVICE].received[ENCODING_JSON] = 7;
     counts[KIND_SERVICE].received[ENCODING_PROTOBUF] = 8;
     counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;

@@ -293,9 +293,9 @@ static void write_number(const char *name, uint64_t after, uint64_t before)
 }
 
 /* What has been counted since @before. */
-static void write_figures(const struct reflector_figures *before)
+static void write_figures(const struct reflector_stats *before)
 {
-    struct reflector_figures f = reflector_figures(reflector);
+    struct reflector_stats f = reflector_stats(reflector);
     write_number("lists", f.lists, before->lists);
     write_number("resumes", f.resumes, before->resumes);
     write_number("events", f.events, before->events);
@@ -307,7 +307,7 @@ static void write_figures(const struct reflector_figures *before)
 
 static void do_figures(char *words)
 {
-    static const struct reflector_figures nothing;
+    static const struct reflector_stats nothing;
     fputs("counted", seen);
     write_figures(&nothing);
 }
@@ -383,11 +383,11 @@ static void run_act(char *words, FILE *out)
 /* "PLACE ...": what comes of it there, when the next request is sent and what was counted. */
 COMMAND(from)
 {
-    struct reflector_figures before;
+    struct reflector_stats before;
     const char *when = "";
     seen = out;
     begin_at(script_word(&words));
-    before = reflector_figures(reflector);
+    before = reflector_stats(reflector);
     act(words);
     if (!request) {
         bool told = timer->at >= 9 && timer->at <= 10; /* by the server */

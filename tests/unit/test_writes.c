@@ -176,7 +176,7 @@ COMMAND(report_of)
 
 COMMAND(figures)
 {
-    struct event_figures f = event_recorder_figures(recorder);
+    struct event_stats f = event_recorder_stats(recorder);
     fprintf(out, "requests=%u posted=%u repeated=%u failed=%u dropped=%u%s\n", requests,
             (unsigned)f.posted, (unsigned)f.repeated, (unsigned)f.failed, (unsigned)f.dropped,
             event_recorder_is_settled(recorder) ? " settled" : "");
@@ -271,8 +271,8 @@ TEST(a_namespace_has_few)
         if (request)
             end_answer(201, -1, NULL, "", 0);
     }
-    ck_assert_uint_eq(event_recorder_figures(recorder).posted, EVENTS_PER_NAMESPACE);
-    ck_assert_uint_eq(event_recorder_figures(recorder).dropped, 20);
+    ck_assert_uint_eq(event_recorder_stats(recorder).posted, EVENTS_PER_NAMESPACE);
+    ck_assert_uint_eq(event_recorder_stats(recorder).dropped, 20);
     report("other/web", "in use");
     ck_assert_ptr_nonnull(request);
 }
