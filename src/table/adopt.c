@@ -193,7 +193,7 @@ static void forget_applied(struct ruleset *rs)
     vec_clear(&rs->trims);
     source_lists_forget(&rs->lists, &rs->plain);
     plain_forget_applied(&rs->plain);
-    shapes_clear(&rs->shapes);
+    instances_clear(&rs->instances);
     rs->collect_time = 0;
 }
 
@@ -257,7 +257,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
     return 0;
 }
 
-/* Takes over what a table of our shape holds; false if it has to be made anew. */
+/* Takes over what a table of our layout holds; false if it has to be made anew. */
 static bool take_over(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
@@ -414,7 +414,7 @@ int ruleset_mend(struct ruleset *rs, struct nft_socket *socket, bool *mended, st
     if (result || !ours)
         return result;
     result = rules_repair(rs, socket, &done, err);
-    shapes_clear(&rs->shapes); /* what is applied is read back when it counts */
+    instances_clear(&rs->instances); /* what is applied is read back when it counts */
     *mended = done.bytes > 0;
     return result;
 }

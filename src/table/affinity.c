@@ -172,7 +172,7 @@ void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
     vec_each (&rs->base.sets, set)
         if (strcmp(set->name, MAP_AFFINITY) == 0)
             figures->most_records = set->size;
-    if (!shapes_have(&rs->shapes, (struct shape){TEMPLATE_AFFINITY, 0})) {
+    if (!instances_have(&rs->instances, (struct instance){TEMPLATE_AFFINITY, 0})) {
         rs->records_logged = HAS_ROOM;
         return;
     }

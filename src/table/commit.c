@@ -159,11 +159,11 @@ static void apply_frontend(struct ruleset *rs, struct frontend_entry *frontend, 
         ruleset_free_entry(rs, &frontend->entry);
 }
 
-static void add_new_shapes(struct ruleset *rs)
+static void add_new_instances(struct ruleset *rs)
 {
-    vec_each (&rs->new_shapes, it)
-        shapes_add(&rs->shapes, it->shape);
-    vec_clear(&rs->new_shapes);
+    vec_each (&rs->new_instances, it)
+        instances_add(&rs->instances, it->instance);
+    vec_clear(&rs->new_instances);
 }
 
 /* What is desired of a port depends on the frontends that lead there before the commit, so ports
@@ -188,7 +188,7 @@ static void apply(struct ruleset *rs, double now)
     vec_clear_few(&rs->left);
     plain_apply(&rs->plain);
     quarantine_applied(rs);
-    add_new_shapes(rs);
+    add_new_instances(rs);
     rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = false;
 }
@@ -276,13 +276,13 @@ static void fill_lists(struct ruleset *rs, bool was_known, double now)
  * that it met first, but sees the elements of the newest one: by a count that came together with
  * its chain it would get into that chain while it is still empty.
  */
-static int commit_shapes(struct ruleset *rs, struct nft_socket *socket, bool singly,
-                         struct ruleset_stats *stats, struct error *err)
+static int commit_instances(struct ruleset *rs, struct nft_socket *socket, bool singly,
+                            struct ruleset_stats *stats, struct error *err)
 {
     begin_batch(rs, singly);
-    if (ruleset_encode_shapes(rs, err) || send_batch(rs, socket, stats, err))
+    if (ruleset_encode_instances(rs, err) || send_batch(rs, socket, stats, err))
         return -1;
-    add_new_shapes(rs);
+    add_new_instances(rs);
     return 0;
 }
 
@@ -292,7 +292,7 @@ static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly
     ruleset_plan(rs);
     if (singly)
         quarantine_sort_dirty(rs);
-    if (!rs->table_missing && commit_shapes(rs, socket, singly, stats, err))
+    if (!rs->table_missing && commit_instances(rs, socket, singly, stats, err))
         return -1;
     stage(rs);
     begin_batch(rs, singly);
@@ -378,15 +378,15 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
 /* Seconds from one look to the next: a chain goes when it was not used at two of them. */
 #define LOOK_PERIOD 5.0
 #define LOOK_PERIOD_MOST 600.0
-/* Shapes in one transaction. */
-#define MOST_SHAPES 512
+/* Instances in one transaction. */
+#define MOST_INSTANCES 512
 
 /* Verdicts that lead to chains go before these, and rules before the chains that they name. */
-static int encode_deletion(struct ruleset *rs, struct shape shape, struct nft_batch *batch,
+static int encode_deletion(struct ruleset *rs, struct instance instance, struct nft_batch *batch,
                            struct error *err)
 {
     struct layout layout;
-    if (ruleset_read_shape(rs, shape, &layout, err))
+    if (ruleset_read_instance(rs, instance, &layout, err))
         return -1;
     vec_each (&layout.sets, set)
         vec_each (&set->verdicts, verdict)
@@ -400,27 +400,27 @@ static int encode_deletion(struct ruleset *rs, struct shape shape, struct nft_ba
     return 0;
 }
 
-/* What a shape builds on comes before it in @shapes, and goes behind it; what is more than goes at
- * once waits with it. */
-static void delete_shapes(struct ruleset *rs, struct nft_socket *socket, shape_vec *shapes)
+/* What an instance builds on comes before it in @instances, and goes behind it; what is more than
+ * goes at once waits with it. */
+static void delete_instances(struct ruleset *rs, struct nft_socket *socket, instance_vec *instances)
 {
     struct error err = {0};
     struct nft_batch batch;
     int result = 0;
-    if (shapes->n > MOST_SHAPES)
-        vec_drop_first(shapes, shapes->n - MOST_SHAPES);
+    if (instances->n > MOST_INSTANCES)
+        vec_drop_first(instances, instances->n - MOST_INSTANCES);
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
-    for (size_t i = shapes->n; i > 0 && result == 0; i--)
-        result = encode_deletion(rs, shapes->v[i - 1], &batch, &err);
+    for (size_t i = instances->n; i > 0 && result == 0; i--)
+        result = encode_deletion(rs, instances->v[i - 1], &batch, &err);
     nft_batch_finish(&batch);
     result = result ? result : nft_socket_commit(socket, &batch, &err);
     if (result == 0) {
-        vec_each (shapes, shape)
-            shapes_drop(&rs->shapes, *shape);
+        vec_each (instances, instance)
+            instances_drop(&rs->instances, *instance);
         rs->figures.elements -= batch.elements[ELEMENT_DELETE];
         rs->collect_wait = LOOK_PERIOD;
         log_debug(2, "ruleset", "family=%s deleted unused chains of shapes=%zu",
-                  nft_family_name(rs->family), shapes->n);
+                  nft_family_name(rs->family), instances->n);
     } else { /* another daemon may have collected them, or a rule of somebody else leads there */
         log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",
                   nft_family_name(rs->family), err.text);
@@ -433,19 +433,19 @@ static void delete_shapes(struct ruleset *rs, struct nft_socket *socket, shape_v
 
 void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now)
 {
-    if (shapes_unused(&rs->shapes) == 0)
+    if (instances_unused(&rs->instances) == 0)
         rs->collect_time = 0;
     else if (rs->collect_time == 0)
         rs->collect_time = now + LOOK_PERIOD;
     if (rs->collect_time == 0 || now < rs->collect_time)
         return;
-    shape_vec idle = {0};
-    shapes_look_for_idle(&rs->shapes, &idle);
+    instance_vec idle = {0};
+    instances_look_for_idle(&rs->instances, &idle);
     rs->collect_wait = fmax(rs->collect_wait, LOOK_PERIOD);
     if (idle.n > 0)
-        delete_shapes(rs, socket, &idle);
+        delete_instances(rs, socket, &idle);
     else
         rs->collect_wait = LOOK_PERIOD;
-    rs->collect_time = shapes_unused(&rs->shapes) > 0 ? now + rs->collect_wait : 0;
+    rs->collect_time = instances_unused(&rs->instances) > 0 ? now + rs->collect_wait : 0;
     vec_free(&idle);
 }

@@ -8,7 +8,7 @@
 struct dump {
     struct ruleset *rs;
     FILE *out;
-    VEC(struct layout) layouts; /* the base, which is the ruleset's, and those of shapes */
+    VEC(struct layout) layouts; /* the base, which is the ruleset's, and those of instances */
     size_t n;                   /* elements of the present set so far */
 };
 
@@ -178,7 +178,7 @@ static void print_chain(FILE *out, const struct layout_chain *chain)
 static bool plan(struct dump *d)
 {
     struct ruleset *rs = d->rs;
-    shape_vec shapes = {0};
+    instance_vec instances = {0};
     struct error err = {0};
     size_t all = SIZE_MAX;
     bool learns = false;
@@ -189,16 +189,16 @@ static bool plan(struct dump *d)
     if (rs->plain.dirty.n)
         qsort(rs->plain.dirty.v, rs->plain.dirty.n, sizeof(*rs->plain.dirty.v), compare_plain);
 
-    ruleset_new_shapes(rs, &shapes);
+    ruleset_new_instances(rs, &instances);
     vec_push(&d->layouts, rs->base);
-    vec_each (&shapes, shape) {
+    vec_each (&instances, instance) {
         struct layout layout;
-        if (ruleset_read_shape(rs, *shape, &layout, &err))
+        if (ruleset_read_instance(rs, *instance, &layout, &err))
             abort(); /* ruleset_commit() would not have passed either: the binary is broken */
         vec_push(&d->layouts, layout);
-        learns = learns || shape->template == TEMPLATE_LEARN;
+        learns = learns || instance->template == TEMPLATE_LEARN;
     }
-    vec_free(&shapes);
+    vec_free(&instances);
     return learns;
 }
 

@@ -20,25 +20,25 @@ static int encode_table(struct ruleset *rs, struct error *err)
     return program_layout(&rs->base, true, &rs->batch, err);
 }
 
-int ruleset_encode_shapes(struct ruleset *rs, struct error *err)
+int ruleset_encode_instances(struct ruleset *rs, struct error *err)
 {
-    shape_vec shapes = {0};
-    ruleset_new_shapes(rs, &shapes);
-    vec_clear(&rs->new_shapes);
+    instance_vec instances = {0};
+    ruleset_new_instances(rs, &instances);
+    vec_clear(&rs->new_instances);
     nft_batch_finish(&rs->batch);
-    rs->shapes_begin = rs->batch.used;
+    rs->instances_begin = rs->batch.used;
     int result = 0;
-    for (size_t i = 0; i < shapes.n && result == 0; i++) {
+    for (size_t i = 0; i < instances.n && result == 0; i++) {
         struct layout layout;
-        result = ruleset_read_shape(rs, shapes.v[i], &layout, err);
+        result = ruleset_read_instance(rs, instances.v[i], &layout, err);
         if (result == 0) {
             result = program_layout(&layout, false, &rs->batch, err);
             layout_free(&layout);
         }
         nft_batch_may_cut(&rs->batch);
-        vec_push(&rs->new_shapes, (struct new_shape){shapes.v[i], rs->batch.used});
+        vec_push(&rs->new_instances, (struct new_instance){instances.v[i], rs->batch.used});
     }
-    vec_free(&shapes);
+    vec_free(&instances);
     return result;
 }
 
@@ -257,7 +257,7 @@ static void encode_phase(struct ruleset *rs, enum phase phase)
 
 int ruleset_encode(struct ruleset *rs, struct error *err)
 {
-    if (rs->table_missing && (encode_table(rs, err) || ruleset_encode_shapes(rs, err)))
+    if (rs->table_missing && (encode_table(rs, err) || ruleset_encode_instances(rs, err)))
         return -1;
     connections_encode(rs);
     encode_ranges(rs);

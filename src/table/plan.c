@@ -233,60 +233,60 @@ void ruleset_end_waiting(struct ruleset *rs)
     vec_clear(&rs->waiting);
 }
 
-/* ---- shapes ---- */
+/* ---- instances ---- */
 
-bool set_shape(enum table_set set, uint32_t value, struct shape *shape)
+bool set_instance(enum table_set set, uint32_t value, struct instance *instance)
 {
     if (value == 0)
         return false;
     switch (set) {
     case SET_PORTS:
-        *shape = (struct shape){TEMPLATE_PICK, low_of_value(value)};
+        *instance = (struct instance){TEMPLATE_PICK, low_of_value(value)};
         return true;
     case SET_LOCAL_PORTS:
-        *shape = (struct shape){TEMPLATE_LOCAL_PICK, low_of_value(value)};
+        *instance = (struct instance){TEMPLATE_LOCAL_PICK, low_of_value(value)};
         return true;
     case SET_AFFINITY_TIMEOUTS:
-        *shape = (struct shape){TEMPLATE_LEARN, value};
+        *instance = (struct instance){TEMPLATE_LEARN, value};
         return true;
     case SET_RESTRICTED:
-        *shape = (struct shape){TEMPLATE_SOURCE_RANGES, 0};
+        *instance = (struct instance){TEMPLATE_SOURCE_RANGES, 0};
         return true;
     default:
         return false;
     }
 }
 
-static void need_shape(const struct ruleset *rs, struct shapes *seen, struct shape shape,
-                       shape_vec *out)
+static void need_instance(const struct ruleset *rs, struct instances *seen,
+                          struct instance instance, instance_vec *out)
 {
-    struct shape base;
-    if (shapes_have(&rs->shapes, shape) || !shapes_add(seen, shape))
+    struct instance base;
+    if (instances_have(&rs->instances, instance) || !instances_add(seen, instance))
         return;
-    vec_push(out, shape);
-    if (shape_needs(shape, &base))
-        need_shape(rs, seen, base, out);
+    vec_push(out, instance);
+    if (instance_needs(instance, &base))
+        need_instance(rs, seen, base, out);
 }
 
-void ruleset_new_shapes(const struct ruleset *rs, shape_vec *out)
+void ruleset_new_instances(const struct ruleset *rs, instance_vec *out)
 {
-    struct shapes seen = {0};
-    struct shape shape;
+    struct instances seen = {0};
+    struct instance instance;
     vec_clear(out);
     vec_each (&rs->dirty, it)
         for (enum table_set set = first_set(*it); set < end_of_sets(*it); set++)
-            if (set_shape(set, entry_desired(rs, set, *it), &shape))
-                need_shape(rs, &seen, shape, out);
-    shapes_clear(&seen);
-    shapes_sort(out);
+            if (set_instance(set, entry_desired(rs, set, *it), &instance))
+                need_instance(rs, &seen, instance, out);
+    instances_clear(&seen);
+    instances_sort(out);
 }
 
-int ruleset_read_shape(const struct ruleset *rs, struct shape shape, struct layout *layout,
-                       struct error *err)
+int ruleset_read_instance(const struct ruleset *rs, struct instance instance, struct layout *layout,
+                          struct error *err)
 {
     struct layout_vars vars = rs->vars;
-    vars.n = shape.key;
-    return layout_parse(&templates[shape.template], &vars, layout, err);
+    vars.n = instance.key;
+    return layout_parse(&templates[instance.template], &vars, layout, err);
 }
 
 /* ---- what is left behind ---- */

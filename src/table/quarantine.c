@@ -168,25 +168,27 @@ static void blame_plain(struct taking *t, struct plain *plain, int why)
         take_plain(t, plain, why);
 }
 
-/* Whether a shape, or what it builds on, is @which, or if that is NULL a new one. */
-static bool is_built_on(const struct ruleset *rs, struct shape shape, const struct shape *which)
+/* Whether an instance, or what it builds on, is @which, or if that is NULL a new one. */
+static bool is_built_on(const struct ruleset *rs, struct instance instance,
+                        const struct instance *which)
 {
-    struct shape base;
-    if (which ? memcmp(&shape, which, sizeof(shape)) == 0 : !shapes_have(&rs->shapes, shape))
+    struct instance base;
+    if (which ? memcmp(&instance, which, sizeof(instance)) == 0
+              : !instances_have(&rs->instances, instance))
         return true;
-    return shape_needs(shape, &base) && is_built_on(rs, base, which);
+    return instance_needs(instance, &base) && is_built_on(rs, base, which);
 }
 
 /* All that need it. */
-static void blame_shape(struct taking *t, const struct shape *which, int why)
+static void blame_instance(struct taking *t, const struct instance *which, int why)
 {
-    struct shape shape;
+    struct instance instance;
     for (size_t i = 0; i < t->rs->dirty.n; i++) {
         struct entry *entry = t->rs->dirty.v[i];
         bool needs = false;
         for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
-            needs = needs || (set_shape(set, entry_desired(t->rs, set, entry), &shape) &&
-                              is_built_on(t->rs, shape, which));
+            needs = needs || (set_instance(set, entry_desired(t->rs, set, entry), &instance) &&
+                              is_built_on(t->rs, instance, which));
         if (needs)
             take_entry(t, entry, why);
     }
@@ -197,14 +199,14 @@ static void blame(struct taking *t, const struct nft_refusal *refusal)
     struct ruleset *rs = t->rs;
     if (refusal->message == NFT_NO_MESSAGE) { /* it did not like the table as a whole */
         if (!rs->table_missing)
-            blame_shape(t, NULL, refusal->why);
+            blame_instance(t, NULL, refusal->why);
         return;
     }
-    if (refusal->message < rs->shapes_begin)
+    if (refusal->message < rs->instances_begin)
         return; /* what all others build on */
-    vec_each (&rs->new_shapes, it)
+    vec_each (&rs->new_instances, it)
         if (refusal->message < it->end) {
-            blame_shape(t, &it->shape, refusal->why);
+            blame_instance(t, &it->instance, refusal->why);
             return;
         }
     const struct message_owner *owner = owner_of(&rs->quarantine, refusal->message);

@@ -61,9 +61,9 @@ bool rules_same(const struct rules *a, const struct rules *b);
 /** The name of a map whose elements are verdicts, always the same pointer; NULL for others. */
 const char *rules_map(const char *name);
 
-/** Whether the kernel has what the templates make with the shapes of @ruleset, and those that only
- * the kernel's chains tell of. A shape that nothing uses may be gone as a whole, another daemon
- * collects them too; then it is not the same either, but the repair just notes that. */
+/** Whether the kernel has what the templates make with the instances of @ruleset, and those that
+ * only the kernel's chains tell of. An instance that nothing uses may be gone as a whole, another
+ * daemon collects them too; then it is not the same either, but the repair just notes that. */
 int rules_check(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                 struct error *err);
 
@@ -72,7 +72,7 @@ struct rules_repaired {
     size_t verdicts; /* that there are now */
 };
 
-/** Makes it so; notes which shapes there are then. -1: it is as it was, or changes while it
+/** Makes it so; notes which instances there are then. -1: it is as it was, or changes while it
  * is read. */
 int rules_repair(struct ruleset *ruleset, struct nft_socket *socket, struct rules_repaired *done,
                  struct error *err);

@@ -9,8 +9,8 @@
 
 struct repair {
     const struct ruleset *ruleset;
-    shape_vec shapes;           /* those that are in use, and others that the kernel tells of */
-    VEC(struct layout) layouts; /* the base, which is the ruleset's, and those of these shapes */
+    instance_vec instances;     /* those that are in use, and others that the kernel tells of */
+    VEC(struct layout) layouts; /* the base, which is the ruleset's, and those of these instances */
     struct rules found, expected;
     struct nft_batch batch;
 };
@@ -24,27 +24,27 @@ static void clear_expected(struct repair *r)
     memset(&r->expected, 0, sizeof(r->expected));
 }
 
-static void note_shape(struct repair *r, const char *chain)
+static void note_instance(struct repair *r, const char *chain)
 {
-    struct shape shape;
-    bool is_one = shape_of_chain(chain, &shape);
+    struct instance instance;
+    bool is_one = instance_of_chain(chain, &instance);
     while (is_one) {
-        vec_push(&r->shapes, shape);
-        is_one = shape_needs(shape, &shape);
+        vec_push(&r->instances, instance);
+        is_one = instance_needs(instance, &instance);
     }
 }
 
-/* Chains tell of shapes, and verdicts if the chain was deleted. */
+/* Chains tell of instances, and verdicts if the chain was deleted. */
 static int expect(struct repair *r, struct error *err)
 {
     vec_each (&r->found.items, item)
-        note_shape(r, item->map ? item->rules : item->name);
-    shapes_sort(&r->shapes);
+        note_instance(r, item->map ? item->rules : item->name);
+    instances_sort(&r->instances);
     clear_expected(r);
     vec_push(&r->layouts, r->ruleset->base);
-    vec_each (&r->shapes, shape) {
+    vec_each (&r->instances, instance) {
         struct layout layout;
-        if (ruleset_read_shape(r->ruleset, *shape, &layout, err))
+        if (ruleset_read_instance(r->ruleset, *instance, &layout, err))
             return -1;
         vec_push(&r->layouts, layout);
     }
@@ -95,7 +95,7 @@ static int read_once(struct repair *r, struct nft_socket *socket, bool *steady, 
 static int read_both(struct repair *r, struct nft_socket *socket, struct error *err)
 {
     bool steady = false;
-    shapes_list_used(&r->ruleset->shapes, &r->shapes);
+    instances_list_used(&r->ruleset->instances, &r->instances);
     for (int tries = 0; tries < READ_TRIES && !steady; tries++)
         if (read_once(r, socket, &steady, err))
             return -1;
@@ -161,7 +161,7 @@ static void free_repair(struct repair *r)
     clear_expected(r);
     rules_free(&r->found);
     vec_free(&r->layouts);
-    vec_free(&r->shapes);
+    vec_free(&r->instances);
 }
 
 /* @strangers_stay: whether chains of others could not be deleted. */
@@ -189,7 +189,7 @@ int rules_repair(struct ruleset *rs, struct nft_socket *socket, struct rules_rep
     *done = (struct rules_repaired){.bytes = 0};
     int result = repair(&r, socket, done, &rs->strangers_stay, err);
     if (result == 0)
-        shapes_become(&rs->shapes, &r.shapes);
+        instances_become(&rs->instances, &r.instances);
     rs->figures.rewritten += done->bytes > 0;
     free_repair(&r);
     return result;
@@ -199,10 +199,10 @@ int rules_check(const struct ruleset *rs, struct nft_socket *socket, bool *same,
 {
     struct repair r = {.ruleset = rs};
     int result = read_both(&r, socket, err);
-    const size_t n = r.shapes.n;
-    shapes_list(&rs->shapes, &r.shapes);
-    shapes_sort(&r.shapes);
-    *same = result == 0 && rules_same(&r.found, &r.expected) && r.shapes.n == n;
+    const size_t n = r.instances.n;
+    instances_list(&rs->instances, &r.instances);
+    instances_sort(&r.instances);
+    *same = result == 0 && rules_same(&r.found, &r.expected) && r.instances.n == n;
     free_repair(&r);
     return result;
 }

@@ -80,8 +80,8 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->pod_cidrs);
     connections_clear(&rs->connections);
     plain_free(&rs->plain);
-    shapes_clear(&rs->shapes);
-    vec_free(&rs->new_shapes);
+    instances_clear(&rs->instances);
+    vec_free(&rs->new_instances);
     nft_batch_release(&rs->batch);
     layout_free(&rs->base);
     free(rs->from_pod);
@@ -274,11 +274,11 @@ void port_list_desired(struct port_entry *port)
     }
 }
 
-static void use_shape(struct ruleset *rs, enum table_set set, uint32_t value, bool more)
+static void use_instance(struct ruleset *rs, enum table_set set, uint32_t value, bool more)
 {
-    struct shape shape;
-    if (set_shape(set, value, &shape))
-        shapes_use(&rs->shapes, shape, more);
+    struct instance instance;
+    if (set_instance(set, value, &instance))
+        instances_use(&rs->instances, instance, more);
 }
 
 /* A service value leads to its port, or does so no more; 0 leads nowhere. */
@@ -297,8 +297,8 @@ void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *ent
     const uint32_t before = entry_applied(set, entry);
     if (before == value)
         return;
-    use_shape(rs, set, value, true);
-    use_shape(rs, set, before, false);
+    use_instance(rs, set, value, true);
+    use_instance(rs, set, before, false);
     if (set == SET_SERVICES) {
         lead(rs, value, true);
         lead(rs, before, false);

@@ -2,7 +2,8 @@
 /*
  * What is desired of a family's table and what is applied, and what the files of the table do with
  * it. What is keyed by a frontend or a service port is in its entry; the elements of the other sets
- * are plain (plain.h), the chains that backends are picked by are shapes (shapes.h).
+ * are plain (plain.h), the chains that backends are picked by are instances of templates
+ * (instances.h).
  *
  *     desired.c     policy's routes -> entries, which are dirty then
  *     plan.c        numbers of service ports, slots; what is desired of an entry in each set
@@ -17,11 +18,11 @@
 #include "affinity.h"
 #include "connections.h"
 #include "element.h"
+#include "instances.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
 #include "plain.h"
 #include "rules.h"
-#include "shapes.h"
 #include "slots.h"
 #include "source_lists.h"
 
@@ -136,9 +137,9 @@ struct quarantine {
     bool ports_left; /* frontends may have waited for a service port that is out of it */
 };
 
-/* A shape whose messages are in the batch. */
-struct new_shape {
-    struct shape shape;
+/* An instance whose messages are in the batch. */
+struct new_instance {
+    struct instance instance;
     size_t end; /* where they end */
 };
 
@@ -167,11 +168,11 @@ struct ruleset {
     range_vec service_cidrs, pod_cidrs; /* desired */
     struct source_lists lists;
     struct connections connections;
-    struct shapes shapes; /* what the table has */
+    struct instances instances; /* what the table has */
 
     struct nft_batch batch;
-    VEC(struct new_shape) new_shapes; /* of the batch; the first begins at shapes_begin */
-    size_t shapes_begin;
+    VEC(struct new_instance) new_instances; /* of the batch; the first begins at instances_begin */
+    size_t instances_begin;
     bool is_read; /* the table was, for this commit, or is to be made */
     bool filling; /* some frontends still wait for their lists, or slots */
     VEC(struct port_entry *) trims;
@@ -191,9 +192,9 @@ struct ruleset {
     bool kernel_known;   /* all of this says what the kernel holds */
     bool table_missing;  /* valid if kernel_known: there is no table yet */
     bool owned_elsewhere; /* by what was seen last */
-    bool table_replaced;  /* there is one of another shape, to be deleted in the same transaction */
-    bool has_shadows;     /* and that has shadow chains (previous_table.h) */
-    int records_logged;   /* how full the map of affinity records was when that was logged last */
+    bool table_replaced; /* there is one of another layout, to be deleted in the same transaction */
+    bool has_shadows;    /* and that has shadow chains (previous_table.h) */
+    int records_logged;  /* how full the map of affinity records was when that was logged last */
     struct ruleset_figures figures;
 };
 
@@ -308,15 +309,15 @@ void ruleset_plan(struct ruleset *rs);
 void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, uint32_t number);
 
 /** The chains that a number in such a set leads to; false if the table always has them. */
-bool set_shape(enum table_set set, uint32_t number, struct shape *shape);
+bool set_instance(enum table_set set, uint32_t number, struct instance *instance);
 
-/** The shapes that dirty entries need and the table does not have, each after those that it builds
- * on. The caller frees the array in @out. */
-void ruleset_new_shapes(const struct ruleset *rs, shape_vec *out);
+/** The instances that dirty entries need and the table does not have, each after those that it
+ * builds on. The caller frees the array in @out. */
+void ruleset_new_instances(const struct ruleset *rs, instance_vec *out);
 
-/** Reads the template of @shape for this table. */
-int ruleset_read_shape(const struct ruleset *rs, struct shape shape, struct layout *layout,
-                       struct error *err);
+/** Reads the template of @instance for this table. */
+int ruleset_read_instance(const struct ruleset *rs, struct instance instance, struct layout *layout,
+                          struct error *err);
 
 /** Fills the lists that dirty entries desire, @most elements of them; the entries whose lists are
  * not complete wait, until ruleset_end_waiting() makes them dirty again. */
@@ -336,12 +337,12 @@ size_t port_leftovers(const struct ruleset *rs, const struct port_entry *port);
 
 /* ---- encode.c ---- */
 
-/** Puts the messages for the shapes that are new into ruleset->batch, and notes them in
- * ruleset->new_shapes: they are the table's only when that is applied. */
-int ruleset_encode_shapes(struct ruleset *rs, struct error *err);
+/** Puts the messages for the instances that are new into ruleset->batch, and notes them in
+ * ruleset->new_instances: they are the table's only when that is applied. */
+int ruleset_encode_instances(struct ruleset *rs, struct error *err);
 
 /** Puts the messages for all that is dirty into ruleset->batch; for a table that is missing also
- * itself and its shapes. */
+ * itself and its instances. */
 int ruleset_encode(struct ruleset *rs, struct error *err);
 
 /* ---- quarantine.c ---- */

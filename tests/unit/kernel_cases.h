@@ -8,7 +8,7 @@
  *     + picks 7 goto pick-7
  *     + service_cidrs 10-19    a range of addresses by their last digits; 50-top
  *     rule dispatch F @services    F: the frontend that a packet is for
- *     shape learn.nft 100      what a template adds for that number
+ *     instance learn.nft 100   what a template adds for that number
  *
  * Keys and values: f1 a frontend, p1/2 service port 1 and what is below it, b1 a backend, g1 and h1
  * their addresses, t80 TCP and a port, a12 an address that ends so, s1/12/2 a prefix in list 1 of
@@ -219,7 +219,7 @@ static inline void case_layout(enum template_id id, const struct layout_vars *va
     layout_free(&layout);
 }
 
-static inline void case_shape(char *words, FILE *out)
+static inline void case_instance(char *words, FILE *out)
 {
     const char *file = script_word(&words);
     const struct layout_vars vars = case_vars((unsigned)atoi(words));
@@ -237,7 +237,7 @@ static inline void case_no_table(char *words, FILE *out)
 static inline void case_table(char *words, FILE *out);
 
 #define CASE_MESSAGES                                                                              \
-    {"+", case_add}, {"-", case_delete}, {"rule", case_rule}, {"shape", case_shape},               \
+    {"+", case_add}, {"-", case_delete}, {"rule", case_rule}, {"instance", case_instance},         \
         {"table", case_table},                                                                     \
     {                                                                                              \
         "no-table", case_no_table                                                                  \
@@ -267,8 +267,8 @@ static inline void case_table(char *words, FILE *out)
 {
     nft_batch_add_table(&batch, false, *words ? words : "of a test");
     if (!*words)
-        put("shape base.nft 0\n"
-            "shape pick.nft 2\n"
+        put("instance base.nft 0\n"
+            "instance pick.nft 2\n"
             "+ endpoints p1 0 : b1\n"
             "+ endpoints p1 1 : b2\n"
             "+ ports p1 : p1/2\n"

@@ -32,10 +32,10 @@ static void begin_with_classes(enum family family)
 {
     static const int with_backends[] = {3, 4, 6, 8}, local[] = {4, 6};
     begin(family);
-    put("shape local-pick.nft 1\n"
-        "shape source-ranges.nft 0\n"
-        "shape affinity.nft 0\n"
-        "shape learn.nft 100");
+    put("instance local-pick.nft 1\n"
+        "instance source-ranges.nft 0\n"
+        "instance affinity.nft 0\n"
+        "instance learn.nft 100");
     commit();
     for (int i = 0; i < COUNT(with_backends); i++)
         put("+ endpoints p%1$d 0 : b1\n"

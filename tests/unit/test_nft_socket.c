@@ -69,8 +69,8 @@ static const struct layout_vars configurations[] = {
      .count_endpoints = ""},
 };
 
-/* The shapes for @n backends and for an affinity of @n seconds. */
-static void add_shapes(struct layout_vars vars, unsigned n)
+/* The instances for @n backends and for an affinity of @n seconds. */
+static void add_instances(struct layout_vars vars, unsigned n)
 {
     vars.n = n;
     case_layout(TEMPLATE_PICK, &vars);
@@ -88,12 +88,12 @@ TESTS(the_kernel_takes_every_template, (FAMILY_COUNT * COUNT(configurations)))
     case_layout(TEMPLATE_BASE, &vars);
     case_layout(TEMPLATE_SOURCE_RANGES, &vars);
     case_layout(TEMPLATE_AFFINITY, &vars);
-    add_shapes(vars, 2);
-    add_shapes(vars, MAX_BACKENDS);
+    add_instances(vars, 2);
+    add_instances(vars, MAX_BACKENDS);
     commit();
     ck_assert_uint_eq(size_of("picks"), 2);
     ck_assert_uint_eq(size_of("local_picks"), 2);
-    add_shapes(vars, 3); /* and later, too */
+    add_instances(vars, 3); /* and later, too */
     commit();
     ck_assert_uint_eq(size_of("learners"), 3);
 }
