@@ -317,6 +317,38 @@ void endpoint_merge_port(struct endpoint_merge *merge, const struct address_inde
     }
 }
 
+/* ---- the log ---- */
+
+static const char *state_of(const struct slice_endpoint *endpoint)
+{
+    if (!endpoint)
+        return "none";
+    if (endpoint->flags & ENDPOINT_READY)
+        return "ready";
+    if (endpoint->flags & ENDPOINT_SERVING)
+        return is_terminating(endpoint) ? "serving-terminating" : "serving";
+    return is_terminating(endpoint) ? "terminating" : "not-ready";
+}
+
+void endpoint_deltas_log(const struct service_port_ref *ref, const struct endpoint_delta *deltas,
+                         size_t n)
+{
+    char text[BACKEND_TEXT_SIZE];
+    if (!log_enabled(4))
+        return;
+    if (!deltas)
+        log_debug(4, "endpoints", "service=%s port=%s family=%s its only slice came or went",
+                  ref->service_id, ref->port_name, family_name(ref->family));
+    for (size_t i = 0; deltas && i < n; i++) {
+        const struct slice_endpoint *known = deltas[i].after ? deltas[i].after : deltas[i].before;
+        log_debug(4, "endpoints", "service=%s port=%s endpoint=%s node=%s before=%s after=%s",
+                  ref->service_id, ref->port_name,
+                  backend_format(ref->family, &deltas[i].backend, text),
+                  known->node_name ? known->node_name : "none", state_of(deltas[i].before),
+                  state_of(deltas[i].after));
+    }
+}
+
 void endpoint_merge_clear(struct endpoint_merge *merge)
 {
     vec_free(&merge->pairs);

@@ -65,6 +65,11 @@ void endpoint_merge_port(struct endpoint_merge *merge, const struct address_inde
                          struct endpoint_slice *const *in, struct slice_ports before,
                          struct slice_ports after);
 
+/** Logs what changes of a service port, as endpoints_changed_fn is told. Below -v 4 it costs a
+ * comparison. */
+void endpoint_deltas_log(const struct service_port_ref *ref, const struct endpoint_delta *deltas,
+                         size_t n);
+
 /** Free what they hold. */
 void address_index_clear(struct address_index *index);
 void endpoint_merge_clear(struct endpoint_merge *merge);

@@ -177,12 +177,15 @@ static void tell_change(struct endpoint_slice_cache *cache, struct cached_slice 
         struct service_port_ref ref = {slice->service_id, slice->family, port->name,
                                        port->protocol};
         if (is_only_one) {
+            endpoint_deltas_log(&ref, NULL, 0);
             cache->changed(cache->ctx, &ref, NULL, 0);
             continue;
         }
         endpoint_merge_port(merge, index, &entry->slice, was, is);
-        if (merge->deltas.n)
-            cache->changed(cache->ctx, &ref, merge->deltas.v, merge->deltas.n);
+        if (merge->deltas.n == 0)
+            continue;
+        endpoint_deltas_log(&ref, merge->deltas.v, merge->deltas.n);
+        cache->changed(cache->ctx, &ref, merge->deltas.v, merge->deltas.n);
     }
 }
 

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many frontends are claimed in the time in which a backend is handed on and programmed. */
+#define CLAIMS_A_BACKEND 8
+
 void claims_note(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
 {
     target->noted = true;
@@ -48,13 +51,13 @@ static struct claim *claim_of_port(const struct port_state *port,
     return NULL;
 }
 
-void claims_begin(struct port_state *port)
+static void begin(struct port_state *port)
 {
     for (struct claim *claim = port->claims; claim; claim = claim->next_of_port)
         claim->renewed = 0;
 }
 
-void claims_add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
+static void add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
                 enum claim_kind kind)
 {
     struct frontend_state *target = find(claims, frontend);
@@ -74,6 +77,53 @@ void claims_add(struct claims *claims, struct port_state *port, const struct fro
         claims->conflicts += ++target->n_claims == 2;
     }
     claim->renewed |= (uint8_t)kind;
+}
+
+/* The frontend number @i that @port claims; false if there are not so many. */
+static bool nth_claim(const struct port_state *port, const address_vec *node_ports, size_t i,
+                      struct frontend *frontend, enum claim_kind *kind)
+{
+    const struct service *service = port->owner->service;
+    const struct service_port *spec = port_state_spec(port);
+    const struct outside *outside = service_outside(service);
+    const address_vec *external = &outside->external_ips[port->family],
+                      *balancer = &outside->load_balancer_ips[port->family];
+    const struct {
+        const struct address *v;
+        size_t n;
+        uint16_t number;
+        enum claim_kind kind;
+    } lists[] = {
+        {&service->cluster_ip[port->family], 1, spec->port, CLAIM_CLUSTER_IP},
+        {external->v, external->n, spec->port, CLAIM_EXTERNAL_IP},
+        {balancer->v, balancer->n, spec->port, CLAIM_LOAD_BALANCER_IP},
+        {node_ports->v, spec->node_port ? node_ports->n : 0, spec->node_port, CLAIM_NODE_PORT}};
+    for (size_t list = 0; list < sizeof(lists) / sizeof(*lists); i -= lists[list++].n) {
+        if (i >= lists[list].n)
+            continue;
+        *frontend =
+            (struct frontend){lists[list].v[i], lists[list].number, port->protocol, port->family};
+        *kind = lists[list].kind;
+        return true;
+    }
+    return false;
+}
+
+bool claims_renew(struct claims *claims, struct port_state *port, const address_vec *node_ports,
+                  size_t *left)
+{
+    struct frontend frontend;
+    enum claim_kind kind;
+    if (port->renewed == 0)
+        begin(port);
+    while (nth_claim(port, node_ports, port->renewed, &frontend, &kind)) {
+        if (*left == 0)
+            return false;
+        add(claims, port, &frontend, kind);
+        *left -= port->renewed++ % CLAIMS_A_BACKEND == 0;
+    }
+    port->renew = false;
+    return true;
 }
 
 static void drop(struct claims *claims, struct claim *claim, enum claims_queue queue)
@@ -104,6 +154,12 @@ void claims_end(struct claims *claims, struct port_state *port, enum claims_queu
         *at = claim->next_of_port;
         drop(claims, claim, queue);
     }
+}
+
+void claims_drop(struct claims *claims, struct port_state *port, enum claims_queue queue)
+{
+    begin(port);
+    claims_end(claims, port, queue);
 }
 
 /* ---- who has it ---- */

@@ -34,16 +34,23 @@ struct claims {
 void claims_clear(struct claims *claims);
 
 /**
- * Renews what @port claims: after claims_begin(), claims_add() for each frontend, as often as it
- * occurs and in any order; claims_end() drops the claims that were not named. Up to then it claims
- * what it claimed before; and all of it may begin anew. Frontends that others claim too, or nobody
- * any more, are noted here, in @queue, and those whose claim is not what it was; but if the caller
- * decides @port as a whole afterwards, not those that it alone claims.
+ * Goes on to renew what @port claims, where it stopped, as long as @left (which it lowers) is not
+ * 0; or begins, if port->renewed is 0. Up to claims_end() the port claims what it claimed before,
+ * too. Returns whether that was all: then claims_end() is to be called.
+ * @node_ports  the addresses on which node ports answer
  */
-void claims_begin(struct port_state *port);
-void claims_add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
-                enum claim_kind kind);
+bool claims_renew(struct claims *claims, struct port_state *port, const address_vec *node_ports,
+                  size_t *left);
+
+/**
+ * Drops the claims that were not renewed. Frontends that others claim too, or nobody any more, are
+ * noted in @queue, and those whose claim is not what it was; but if the caller decides @port as a
+ * whole afterwards, not those that it alone claims.
+ */
 void claims_end(struct claims *claims, struct port_state *port, enum claims_queue queue);
+
+/** @port, which is gone, claims nothing any more. */
+void claims_drop(struct claims *claims, struct port_state *port, enum claims_queue queue);
 
 /** The frontends of one sort that are reserved for the API server are these now. Takes @frontends.
  */

@@ -1,40 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy.h"
 
-#include "change_log.h"
 #include "claims.h"
 #include "health_checks.h"
-#include "kube-nftd/netlink.h"
-#include "kube-nftd/table.h"
-#include "ports.h"
+#include "routes.h"
 #include "selection.h"
 
 #include <linux/in.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A Service whose frontends cost more than this part of what is handed on in one go lets others go
  * first. */
 #define PORTION_OF_MANY 8
-/* So many frontends are claimed, endpoints looked at, or source ranges handed on, in the time in
- * which a backend is handed on and programmed. */
-#define CLAIMS_A_BACKEND 8
+/* So many endpoints are looked at in the time in which a backend is handed on and programmed. */
 #define ENDPOINTS_A_BACKEND 16
-#define RANGES_A_BACKEND 32
+/* So many Services are named in the line of a commit. */
+#define NAMED 5
 
 struct policy {
     const struct endpoint_slice_cache *slices;
-    struct table *tables[FAMILY_COUNT]; /* NULL: not in use */
-    struct flow_cleaner *flows;
+    struct routes routes;
     struct surroundings here; /* its names are interned */
     address_vec node_port_addresses[FAMILY_COUNT];
     struct ports ports;
     struct claims claims;
     bool api_server_changed; /* the slices of API_SERVER */
     struct health_checks *health_checks;
-    struct change_log changes;
+    VEC(char *) changed;      /* ids of Services, some perhaps more than once; for the log */
     struct decision decision; /* the last one */
-    size_t few;  /* what a Service's frontends may cost and it need not let others go first */
-    size_t left; /* what the sync that runs may still cost, in backends handed on */
+    size_t few; /* what a Service's frontends may cost and it need not let others go first */
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 };
@@ -47,7 +42,7 @@ void policy_free(struct policy *policy)
     ports_clear(&policy->ports);
     health_checks_clear(policy->health_checks);
     free(policy->health_checks);
-    change_log_clear(&policy->changes);
+    policy_note_applied(policy);
     decision_free(&policy->decision);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&policy->node_port_addresses[family]);
@@ -55,20 +50,6 @@ void policy_free(struct policy *policy)
     intern_release(policy->here.location.zone);
     free(policy);
 }
-
-/* The ruleset of a family, which is about to change; NULL if the family is not in use. */
-static struct ruleset *changing(const struct policy *policy, int family)
-{
-    return policy->tables[family] ? table_changing(policy->tables[family]) : NULL;
-}
-
-/* What the sync may cost goes down to 0. */
-static void spend(struct policy *policy, size_t cost)
-{
-    policy->left -= cost < policy->left ? cost : policy->left;
-}
-
-/* ---- the frontends of a service port ---- */
 
 /* Those of Services with many, which cost much to claim and to hand on, go behind others. */
 static enum claims_queue queue_of(const struct policy *policy, const struct service *service)
@@ -88,72 +69,13 @@ static enum claims_queue queue_of(const struct policy *policy, const struct serv
     return n <= policy->few ? CLAIMS_FEW : CLAIMS_MANY;
 }
 
-/* The frontend number @i that @port claims; false if there are not so many. */
-static bool nth_claim(const struct policy *policy, const struct port_state *port, size_t i,
-                      struct frontend *frontend, enum claim_kind *kind)
-{
-    const struct service *service = port->owner->service;
-    const struct service_port *spec = port_state_spec(port);
-    const struct outside *outside = service_outside(service);
-    const address_vec *external = &outside->external_ips[port->family],
-                      *balancer = &outside->load_balancer_ips[port->family],
-                      *node = &policy->node_port_addresses[port->family];
-    const struct {
-        const struct address *v;
-        size_t n;
-        uint16_t number;
-        enum claim_kind kind;
-    } lists[] = {{&service->cluster_ip[port->family], 1, spec->port, CLAIM_CLUSTER_IP},
-                 {external->v, external->n, spec->port, CLAIM_EXTERNAL_IP},
-                 {balancer->v, balancer->n, spec->port, CLAIM_LOAD_BALANCER_IP},
-                 {node->v, spec->node_port ? node->n : 0, spec->node_port, CLAIM_NODE_PORT}};
-    for (size_t list = 0; list < sizeof(lists) / sizeof(*lists); i -= lists[list++].n) {
-        if (i >= lists[list].n)
-            continue;
-        *frontend =
-            (struct frontend){lists[list].v[i], lists[list].number, port->protocol, port->family};
-        *kind = lists[list].kind;
-        return true;
-    }
-    return false;
-}
-
-/* Goes on where it stopped, as long as that may cost something. */
-static void renew_claims(struct policy *policy, struct port_state *port)
-{
-    struct frontend frontend;
-    enum claim_kind kind;
-    if (port->renewed == 0)
-        claims_begin(port);
-    while (nth_claim(policy, port, port->renewed, &frontend, &kind)) {
-        if (policy->left == 0)
-            return;
-        claims_add(&policy->claims, port, &frontend, kind);
-        spend(policy, port->renewed++ % CLAIMS_A_BACKEND == 0);
-    }
-    claims_end(&policy->claims, port, queue_of(policy, port->owner->service));
-    port->renew = false;
-}
-
 /* ---- changes of Services and endpoints ---- */
 
-static const struct address *cluster_ip_of(const struct service *service, int family)
+static void note_changed(struct policy *policy, const char *id)
 {
-    bool has = service && !service->skipped && service->has_cluster_ip[family];
-    return has ? &service->cluster_ip[family] : NULL;
-}
-
-static void change_cluster_ip(const struct policy *policy, int family, const struct service *before,
-                              const struct service *after)
-{
-    const struct address *was = cluster_ip_of(before, family), *is = cluster_ip_of(after, family);
-    struct ruleset *ruleset = changing(policy, family);
-    if (!ruleset || (was && is && address_compare(was, is) == 0))
-        return;
-    if (is)
-        ruleset_use_cluster_ip(ruleset, is, true);
-    if (was)
-        ruleset_use_cluster_ip(ruleset, was, false);
+    bool again = policy->changed.n && strcmp(policy->changed.v[policy->changed.n - 1], id) == 0;
+    if (log_enabled(2) && !again)
+        vec_push(&policy->changed, xstrdup(id));
 }
 
 static bool has_health_check(const struct service *service)
@@ -167,13 +89,10 @@ static void on_service_changed(void *ctx, const struct service *before, const st
     const char *id = (after ? after : before)->id;
     struct port_state *gone = ports_change(&policy->ports, before, after);
     enum claims_queue queue = gone ? queue_of(policy, before) : CLAIMS_FEW;
-    change_log_service(&policy->changes, id);
-    for (; gone; gone = gone->next) {
-        claims_begin(gone);
-        claims_end(&policy->claims, gone, queue);
-    }
-    change_cluster_ip(policy, FAMILY_IPV4, before, after);
-    change_cluster_ip(policy, FAMILY_IPV6, before, after);
+    note_changed(policy, id);
+    for (; gone; gone = gone->next)
+        claims_drop(&policy->claims, gone, queue);
+    routes_change_cluster_ips(&policy->routes, before, after);
     if (has_health_check(before) || has_health_check(after))
         health_checks_note(policy->health_checks, id);
 }
@@ -191,7 +110,7 @@ static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
     const struct location *here = &policy->here.location;
     const struct service_state *state = ports_find(&policy->ports, ref->service_id);
     unsigned seen = 0;
-    change_log_endpoints(&policy->changes, ref, deltas, n);
+    note_changed(policy, ref->service_id);
     policy->api_server_changed =
         policy->api_server_changed || strcmp(ref->service_id, API_SERVER) == 0;
     struct port_state *port =
@@ -221,13 +140,13 @@ struct policy *policy_new(const struct policy_config *config)
                                      .tell = config->health_check,
                                      .health = config->health};
     policy->slices = config->slices;
-    policy->flows = config->flows;
+    policy->routes.flows = config->flows;
     policy->few = SIZE_MAX;
     policy->here.location.node_name = intern(config->node_name);
     policy->claims.events = config->events;
     policy->health_checks = checks;
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        policy->tables[family] = config->tables[family];
+        policy->routes.tables[family] = config->tables[family];
         checks->told[family] = config->health && config->tables[family];
     }
     service_cache_follow(config->services, on_service_changed, policy);
@@ -326,82 +245,28 @@ static void reserve_endpoints(struct policy *policy)
     claims_reserve(&policy->claims, RESERVED_ENDPOINTS, frontends);
 }
 
-/* ---- what is handed on of frontends ---- */
+/* ---- what is handed on ---- */
 
 static void decide(struct policy *policy, const struct port_state *port)
 {
     policy_decide(policy, port, &policy->decision);
-    spend(policy, policy->decision.endpoints.n / ENDPOINTS_A_BACKEND);
-}
-
-/* FNV-1a. Equal for equal lists, and hardly ever for others. */
-static uint64_t fingerprint(const backend_vec *backends)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-    _Static_assert(sizeof(struct backend) == 18, "backends are hashed as bytes");
-    const uint8_t *bytes = (const uint8_t *)backends->v;
-    for (size_t i = 0; i < backends->n * sizeof(struct backend); i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3;
-    return hash;
-}
-
-/* The serving endpoints behind a UDP frontend may be others (docs/behaviour.md 5.1): flows to any
- * but these are stale. */
-static void note_flows(struct policy *policy, struct frontend_state *target)
-{
-    const backend_vec *serving = &policy->decision.serving;
-    uint64_t now = fingerprint(serving);
-    if (target->frontend.protocol != IPPROTO_UDP || !policy->flows ||
-        !policy->tables[target->frontend.family] || (target->told && target->serving == now))
-        return;
-    target->serving = now;
-    spend(policy, serving->n);
-    flow_cleaner_note(policy->flows, &target->frontend, true, serving->v, serving->n);
-}
-
-/* Hands on the frontend of the decided port's @claim, which has it. */
-static void set_frontend(struct policy *policy, const struct claim *claim)
-{
-    struct frontend_state *target = claim->target;
-    struct ruleset *ruleset = changing(policy, target->frontend.family);
-    struct route route = decision_route(&policy->decision, claim);
-    spend(policy, 1 + route.n_sources / RANGES_A_BACKEND);
-    change_log_route(target, &route);
-    if (ruleset)
-        ruleset_set(ruleset, &target->frontend, &route);
-    note_flows(policy, target);
-    target->told = true;
-}
-
-static void remove_frontend(struct policy *policy, struct frontend_state *target)
-{
-    struct ruleset *ruleset = changing(policy, target->frontend.family);
-    spend(policy, 1);
-    if (!target->told)
-        return;
-    target->told = false;
-    change_log_route(target, NULL);
-    if (!ruleset)
-        return;
-    ruleset_remove(ruleset, &target->frontend);
-    if (target->frontend.protocol == IPPROTO_UDP && policy->flows)
-        flow_cleaner_note(policy->flows, &target->frontend, false, NULL, 0);
+    routes_spend(&policy->routes, policy->decision.endpoints.n / ENDPOINTS_A_BACKEND);
 }
 
 static void decide_frontend(struct policy *policy, struct frontend_state *target)
 {
     const struct claim *winner = claims_decide(&policy->claims, target);
     if (!winner) {
-        remove_frontend(policy, target);
+        routes_remove_frontend(&policy->routes, target);
         return;
     }
     if (winner->port->whole) { /* its backends may not be those for that; with them this follows */
-        spend(policy, 1);
+        routes_spend(&policy->routes, 1);
         return;
     }
     if (policy->decision.port != winner->port)
         decide(policy, winner->port);
-    set_frontend(policy, winner);
+    routes_set_frontend(&policy->routes, &policy->decision, winner);
 }
 
 /* Hands on the frontends that the decided @port alone claims, as long as that may cost something.
@@ -411,88 +276,12 @@ static void sync_frontends(struct policy *policy, struct port_state *port, bool 
     enum claims_queue queue = queue_of(policy, port->owner->service);
     for (struct claim *it = port->claims; it; it = it->next_of_port) {
         struct frontend_state *target = it->target;
-        if (target->n_claims == 1 && policy->left > 0) {
+        if (target->n_claims == 1 && policy->routes.left > 0) {
             target->noted = false;
             decide_frontend(policy, target);
         } else if (target->n_claims == 1 || flipped || target->winner == port) {
             claims_note(&policy->claims, target, queue);
         }
-    }
-}
-
-/* ---- what is handed on of service ports ---- */
-
-static void set_port(struct policy *policy, struct port_state *port)
-{
-    struct ruleset *ruleset = changing(policy, port->family);
-    struct port_route route = decision_port_route(&policy->decision);
-    spend(policy, 1 + route.n_backends + route.n_local);
-    change_log_port(port, &route);
-    if (ruleset)
-        ruleset_set_port(ruleset, port->id, &route);
-    port->told = true;
-}
-
-static void change_port(struct policy *policy, struct port_state *port)
-{
-    const struct port_details *details = port->details;
-    struct ruleset *ruleset = changing(policy, port->family);
-    if (!details || details->cluster.n + details->local.n == 0)
-        return;
-    const struct port_route_change change = {details->cluster.v, details->cluster.n,
-                                             details->local.v, details->local.n};
-    spend(policy, 1 + change.n_backends + change.n_local);
-    if (!ruleset || ruleset_change_port(ruleset, port->id, &change)) {
-        change_log_port_change(port, &change);
-        return;
-    }
-    if (policy->decision.port != port)
-        decide(policy, port);
-    set_port(policy, port);
-}
-
-/* A backend on this node may, or may not any more, get connections from itself, which are
- * masqueraded (docs/behaviour.md 4.5). */
-static void use_hairpin(const struct policy *policy, const struct port_state *port,
-                        const struct backend *backend, bool in_use)
-{
-    struct ruleset *ruleset = changing(policy, port->family);
-    if (ruleset)
-        ruleset_use_hairpin(ruleset, port->protocol, backend, in_use);
-}
-
-static void set_hairpins(const struct policy *policy, struct port_state *port,
-                         const backend_vec *hairpins)
-{
-    if (hairpins->n == 0 && !port->details)
-        return;
-    struct port_details *details = port_make_details(port);
-    vec_each (&details->hairpins, backend)
-        use_hairpin(policy, port, backend, false);
-    vec_clear(&details->hairpins);
-    vec_append(&details->hairpins, hairpins->v, hairpins->n);
-    vec_trim(&details->hairpins);
-    vec_each (&details->hairpins, backend)
-        use_hairpin(policy, port, backend, true);
-}
-
-/* Those on one node are few. */
-static void change_hairpins(const struct policy *policy, struct port_state *port)
-{
-    if (!port->details)
-        return;
-    backend_vec *hairpins = &port->details->hairpins;
-    vec_each (&port->details->hairpin_changes, change) {
-        use_hairpin(policy, port, &change->backend, change->comes);
-        if (change->comes) {
-            vec_push(hairpins, change->backend);
-            continue;
-        }
-        for (size_t i = 0; i < hairpins->n; i++)
-            if (backend_equal(&hairpins->v[i], &change->backend)) {
-                hairpins->v[i] = hairpins->v[--hairpins->n];
-                break;
-            }
     }
 }
 
@@ -519,24 +308,15 @@ static void look_for_node_names(struct policy *policy)
     }
 }
 
-static void remove_port(struct policy *policy, struct port_state *port)
-{
-    static const backend_vec none;
-    struct ruleset *ruleset = changing(policy, port->family);
-    count_lacking(policy, port, false, false);
-    set_hairpins(policy, port, &none);
-    if (port->told && ruleset)
-        ruleset_remove_port(ruleset, port->id);
-    port_free(port);
-}
-
 static void sync_port(struct policy *policy, struct port_state *port)
 {
     const bool whole = port->whole, had_any = port->has_any;
-    spend(policy, 1);
+    routes_spend(&policy->routes, 1);
     port->noted = port->whole = false;
     if (!port->owner) {
-        remove_port(policy, port);
+        count_lacking(policy, port, false, false);
+        routes_remove_port(&policy->routes, port);
+        port_free(port);
         return;
     }
     if (whole) {
@@ -550,17 +330,24 @@ static void sync_port(struct policy *policy, struct port_state *port)
     count_lacking(policy, port, lacks && only_local_endpoints(port, false),
                   lacks && only_local_endpoints(port, true));
     if (whole) {
-        set_hairpins(policy, port, &policy->decision.hairpins);
-        set_port(policy, port);
+        routes_set_port(&policy->routes, port, &policy->decision);
         sync_frontends(policy, port, had_any != port->has_any);
-    } else {
-        change_hairpins(policy, port);
-        change_port(policy, port);
+    } else if (!routes_change_port(&policy->routes, port)) {
+        if (policy->decision.port != port)
+            decide(policy, port);
+        routes_set_port(&policy->routes, port, &policy->decision);
     }
     port_forget_deltas(port);
 }
 
 /* ---- syncs ---- */
+
+static void renew_claims(struct policy *policy, struct port_state *port)
+{
+    const address_vec *node_ports = &policy->node_port_addresses[port->family];
+    if (claims_renew(&policy->claims, port, node_ports, &policy->routes.left))
+        claims_end(&policy->claims, port, queue_of(policy, port->owner->service));
+}
 
 /* Those of Services whose frontends cost much go behind others of their sort. */
 static void put_off_many(struct policy *policy)
@@ -583,17 +370,18 @@ static bool sync_ports(struct policy *policy, port_state_vec *ports, size_t most
 {
     const struct service_state *owner = NULL;
     size_t i, n = ports->n, before = most;
-    policy->left = most; /* who has what goes to and fro less if all have claimed it before */
-    for (i = 0; i < n && policy->left > 0; i++)
+    policy->routes.left =
+        most; /* who has what goes to and fro less if all have claimed it before */
+    for (i = 0; i < n && policy->routes.left > 0; i++)
         if (ports->v[i]->renew)
             renew_claims(policy, ports->v[i]);
-    policy->left = most;
-    for (i = 0; i < n && policy->left > 0 && !ports->v[i]->renew; i++) {
+    policy->routes.left = most;
+    for (i = 0; i < n && policy->routes.left > 0 && !ports->v[i]->renew; i++) {
         struct port_state *port = ports->v[i];
         if (owner != port->owner)
-            before = policy->left;
+            before = policy->routes.left;
         owner = port->owner;
-        if (ports == &policy->ports.noted && owner && before - policy->left > policy->few)
+        if (ports == &policy->ports.noted && owner && before - policy->routes.left > policy->few)
             vec_push(&policy->ports.late, port);
         else
             sync_port(policy, port);
@@ -605,8 +393,8 @@ static bool sync_ports(struct policy *policy, port_state_vec *ports, size_t most
 static bool sync_noted_frontends(struct policy *policy, enum claims_queue queue, size_t most)
 {
     size_t i, n = policy->claims.noted[queue].n;
-    policy->left = most;
-    for (i = 0; i < n && policy->left > 0; i++) {
+    policy->routes.left = most;
+    for (i = 0; i < n && policy->routes.left > 0; i++) {
         struct frontend_state *target = policy->claims.noted[queue].v[i];
         if (target->noted)
             decide_frontend(policy, target);
@@ -635,20 +423,14 @@ void policy_sync(struct policy *policy)
     policy_sync_some(policy, SIZE_MAX);
 }
 
-void policy_note_applied(struct policy *policy)
-{
-    change_log_clear(&policy->changes);
-}
-
 static bool port_waits(const struct policy *policy, const struct port_state *port)
 {
-    const struct table *table = policy->tables[port->family];
     if (port->noted)
         return true;
     for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
         if (claim->target->noted)
             return true;
-    return table && ruleset_port_is_waiting(table_ruleset(table), port->id);
+    return routes_port_is_waiting(&policy->routes, port);
 }
 
 bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
@@ -667,12 +449,41 @@ void policy_sync_health_checks(struct policy *policy, enum family family)
                        policy);
 }
 
-/* ---- what can be asked ---- */
+/* ---- the log ---- */
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 char *policy_changed_services(struct policy *policy)
 {
-    return change_log_services(&policy->changes);
+    char *names = NULL, *text;
+    size_t n = 0;
+    if (policy->changed.n == 0)
+        return NULL;
+    qsort(policy->changed.v, policy->changed.n, sizeof(*policy->changed.v), compare_ids);
+    vec_each (&policy->changed, id) {
+        if ((id > policy->changed.v && strcmp(id[0], id[-1]) == 0) || n++ >= NAMED)
+            continue;
+        text = xasprintf("%s%s%s", names ? names : "", names ? "," : "", *id);
+        free(names);
+        names = text;
+    }
+    text = n > NAMED ? xasprintf("services=%s more=%zu ", names, n - NAMED)
+                     : xasprintf("services=%s ", names);
+    free(names);
+    return text;
 }
+
+void policy_note_applied(struct policy *policy)
+{
+    vec_each (&policy->changed, id)
+        free(*id);
+    vec_free(&policy->changed);
+}
+
+/* ---- what can be asked ---- */
 
 const struct frontend_state *policy_find_frontend(const struct policy *policy,
                                                   const struct frontend *frontend)
