@@ -1,22 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proxy.h"
 
-#include "kube-nftd/base.h"
-#include "kube-nftd/netlink.h"
-#include "proxy_state.h"
+#include "kube-nftd/cache.h"
+#include "kube-nftd/policy.h"
 
 #include <string.h>
 
 /* Of backends, for each queue of what waits: the kernel takes one in 2 to 4 microseconds. */
 #define PORTION 4000
 
-/* ---- to the tables ---- */
+struct proxy {
+    struct caches caches;
+    struct node_info *node;
+    struct policy *policy;
+    struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
+    struct health *health;
+    struct flow_cleaner *flows;
+    void (*node_seen)(void *ctx, const struct node *node); /* NULL: nobody wants to know */
+    void *node_seen_ctx;
+    size_t portion;     /* how much policy hands on in one sync, */
+    bool begun;         /* but the first, in which it hands on all that there is */
+    bool all_handed_on; /* that was all */
+    /* An earlier run may have given them to Services: the client does not get through. */
+    VEC(struct frontend) in_the_way;
+    char *node_name;
+    bool node_name_checked; /* whether any endpoint names this node */
+};
 
-/* The ruleset of a family, which is about to change; NULL if the family is not in use. */
-static struct ruleset *changing(struct proxy *proxy, enum family which)
-{
-    return proxy->tables[which] ? table_changing(proxy->tables[which]) : NULL;
-}
+/* Runs the statement for each family that is in use. */
+#define each_family(proxy, family)                                                                 \
+    for (int family = 0; family < FAMILY_COUNT; family++)                                          \
+        if ((proxy)->tables[family])
+
+/* ---- what goes past policy ---- */
 
 /* For the log of a table. */
 static char *owner_of(void *ctx, const struct frontend *frontend)
@@ -24,21 +40,7 @@ static char *owner_of(void *ctx, const struct frontend *frontend)
     return policy_owner(((struct proxy *)ctx)->policy, frontend);
 }
 
-static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
-{
-    struct ruleset *ruleset = changing(ctx, family);
-    if (ruleset)
-        ruleset_set_service_cidrs(ruleset, ranges);
-}
-
-static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
-{
-    struct ruleset *ruleset = changing(ctx, family);
-    if (ruleset)
-        ruleset_set_pod_cidrs(ruleset, ranges);
-}
-
-/* A frontend of an earlier run that is gone by now. */
+/* A frontend of the previous process that is gone by now. */
 static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
     struct proxy *proxy = ctx;
@@ -46,7 +48,25 @@ static void on_abandoned(void *ctx, const struct frontend *frontend)
         flow_cleaner_note(proxy->flows, frontend, false, NULL, 0);
 }
 
-/* ---- from the node ---- */
+/* Whether flows may still be sent by what @frontend was before. */
+static bool is_held_back(const void *ruleset, const struct frontend *frontend)
+{
+    return ruleset_is_waiting(ruleset, frontend) || ruleset_is_refused(ruleset, frontend);
+}
+
+static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
+{
+    struct table *table = ((struct proxy *)ctx)->tables[family];
+    if (table)
+        ruleset_set_service_cidrs(table_changing(table), ranges);
+}
+
+static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
+{
+    struct table *table = ((struct proxy *)ctx)->tables[family];
+    if (table)
+        ruleset_set_pod_cidrs(table_changing(table), ranges);
+}
 
 static void on_zone(void *ctx, const char *zone)
 {
@@ -68,8 +88,6 @@ static void on_node_ports(void *ctx, enum family family,
         health_set_addresses(proxy->health, family, selection->all, selection->addresses.v,
                              selection->addresses.n);
 }
-
-/* ---- what no cache keeps ---- */
 
 static void on_node(void *ctx, const struct node *node)
 {
@@ -130,12 +148,6 @@ const struct object_sink *proxy_sink(struct proxy *proxy)
 
 /* ---- making and freeing ---- */
 
-/* Whether flows may still be sent by what @frontend was before. */
-static bool is_held_back(const void *ruleset, const struct frontend *frontend)
-{
-    return ruleset_is_waiting(ruleset, frontend) || ruleset_is_refused(ruleset, frontend);
-}
-
 static int make_tables(struct proxy *proxy, const struct proxy_config *config, struct error *err)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
@@ -143,11 +155,11 @@ static int make_tables(struct proxy *proxy, const struct proxy_config *config, s
                                      .ruleset = config->rulesets[i],
                                      .sync_period = config->sync_period,
                                      .audit_period = config->audit_period};
-        if (!config->families[i])
-            continue;
         table.ruleset.abandoned = on_abandoned;
         table.ruleset.owner = owner_of;
         table.ruleset.ctx = proxy;
+        if (!config->families[i])
+            continue;
         proxy->tables[i] = table_new(&table, err);
         if (!proxy->tables[i])
             return -1;
@@ -216,33 +228,30 @@ void proxy_foreign_change(void *ctx, const struct table_change *change)
 void proxy_foreign_lost(void *ctx)
 {
     struct proxy *proxy = ctx;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->tables[i])
-            table_foreign_lost(proxy->tables[i]);
+    each_family(proxy, i) table_foreign_lost(proxy->tables[i]);
 }
 
 void proxy_foreign_settled(void *ctx, const struct table_program *program)
 {
     struct proxy *proxy = ctx;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->tables[i])
-            table_foreign_settled(proxy->tables[i], program);
+    each_family(proxy, i) table_foreign_settled(proxy->tables[i], program);
 }
 
 /* ---- syncs ---- */
 
-/* What has come so far is in the kernel. */
-static bool is_in_force(const struct proxy *proxy, enum family which)
+/* Health checks speak of what is applied (docs/behaviour.md 6.1), and flows are stale only by it:
+ * of each Service and frontend for itself, since others may go in portions. Returns whether all
+ * that came is applied. */
+static bool tell_applied(struct proxy *proxy, enum family which)
 {
-    const struct table *table = proxy->tables[which];
-    return table ? table_is_in_force(table) : proxy->all_handed_on;
-}
-
-/* Flows and times. */
-static void tell_of_table(struct proxy *proxy, enum family which)
-{
-    struct sync_figures *syncs = table_syncs(proxy->tables[which]);
-    bool all = is_in_force(proxy, which);
+    struct table *table = proxy->tables[which];
+    const bool all = table ? table_is_in_force(table) : proxy->all_handed_on;
+    if (table && !ruleset_knows_kernel(table_ruleset(table)))
+        return all;
+    policy_sync_health_checks(proxy->policy, which);
+    if (!table)
+        return all;
+    struct sync_figures *syncs = table_syncs(table);
     if (syncs->triggers.n)
         sync_figures_in_force(syncs, clock_realtime(), all ? NULL : policy_service_waits,
                               proxy->policy, which);
@@ -250,29 +259,7 @@ static void tell_of_table(struct proxy *proxy, enum family which)
         flow_cleaner_run(proxy->flows, which);
     if (all)
         syncs->without_local = policy_ports_without_local(proxy->policy, which);
-}
-
-/* Health checks speak of what is in force (docs/behaviour.md 6.1), and flows are stale only by it:
- * of each Service and frontend for itself, since others may go in portions. */
-static void tell_in_force(struct proxy *proxy, enum family which)
-{
-    const struct table *table = proxy->tables[which];
-    if (table && !ruleset_knows_kernel(table_ruleset(table)))
-        return;
-    policy_sync_health_checks(proxy->policy, which);
-    if (table)
-        tell_of_table(proxy, which);
-}
-
-static void note_in_force(struct proxy *proxy)
-{
-    bool in_force[FAMILY_COUNT];
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        in_force[i] = is_in_force(proxy, (enum family)i);
-    if (in_force[FAMILY_IPV4] && in_force[FAMILY_IPV6])
-        policy_note_applied(proxy->policy);
-    service_cache_applied(proxy->caches.services, in_force);
-    endpoint_slice_cache_applied(proxy->caches.slices, in_force);
+    return all;
 }
 
 /* Once, when everything is known for the first time. */
@@ -290,6 +277,7 @@ static void check_node_name(struct proxy *proxy)
 
 double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
 {
+    bool applied[FAMILY_COUNT];
     if (!proxy_is_synced(proxy))
         return 0;
     vec_free(&proxy->in_the_way); /* policy has decided who has them */
@@ -303,10 +291,13 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
         if (proxy->tables[i])
             next = clock_earlier(
                 next, table_turn(proxy->tables[i], !proxy->all_handed_on, about, socket, now));
-        tell_in_force(proxy, (enum family)i);
+        applied[i] = tell_applied(proxy, (enum family)i);
     }
     free(about);
-    note_in_force(proxy);
+    if (applied[FAMILY_IPV4] && applied[FAMILY_IPV6])
+        policy_note_applied(proxy->policy);
+    service_cache_applied(proxy->caches.services, applied);
+    endpoint_slice_cache_applied(proxy->caches.slices, applied);
     return next;
 }
 
@@ -317,21 +308,158 @@ double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
         if (proxy->tables[it->family])
             table_give_way(proxy->tables[it->family], it, socket);
     vec_free(&proxy->in_the_way);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->tables[i])
-            next = clock_earlier(next, table_keep(proxy->tables[i], socket, now));
+    each_family(proxy, i) next = clock_earlier(next, table_keep(proxy->tables[i], socket, now));
     return next;
 }
 
 void proxy_dump(struct proxy *proxy, FILE *out)
 {
     policy_sync(proxy->policy);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->tables[i])
-            ruleset_dump(table_changing(proxy->tables[i]), out);
+    each_family(proxy, i) ruleset_dump(table_changing(proxy->tables[i]), out);
 }
 
 void proxy_decide(struct proxy *proxy)
 {
     policy_sync(proxy->policy);
+}
+
+/* ---- what others may know ---- */
+
+bool proxy_is_synced(const struct proxy *proxy)
+{
+    return caches_are_synced(&proxy->caches);
+}
+
+struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
+{
+    static const struct uid unknown;
+    const struct service *service = service_cache_get(proxy->caches.services, id);
+    return service ? service->uid : unknown;
+}
+
+bool proxy_is_programmed(const struct proxy *proxy)
+{
+    bool all = true;
+    each_family(proxy, i) all = all && table_is_programmed(proxy->tables[i]);
+    return all;
+}
+
+size_t proxy_refused(const struct proxy *proxy)
+{
+    size_t refused = 0;
+    each_family(proxy, i)
+    {
+        const struct ruleset_figures *figures = ruleset_figures(table_ruleset(proxy->tables[i]));
+        refused += figures->refused + figures->left_out;
+    }
+    return refused;
+}
+
+/* Whether the kernel refused a frontend that the Service has. */
+static bool is_refused(const void *ctx, const char *service_id, enum family family)
+{
+    const struct proxy *proxy = ctx;
+    const struct ruleset *ruleset = table_ruleset(proxy->tables[family]);
+    const struct service_state *service = policy_find_service(proxy->policy, service_id);
+    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
+        for (const struct claim *it = port->claims; it; it = it->next_of_port)
+            if (port->family == family && it->target->winner == port &&
+                ruleset_is_refused(ruleset, &it->target->frontend))
+                return true;
+    return false;
+}
+
+struct programmed proxy_programmed(const struct proxy *proxy)
+{
+    struct programmed facts = {.services = proxy->caches.services,
+                               .slices = proxy->caches.slices,
+                               .complete = proxy_is_synced(proxy),
+                               .refused = is_refused,
+                               .ctx = proxy};
+    each_family(proxy, i)
+    {
+        facts.families[i] = true;
+        facts.lost[i] = ruleset_is_lost(table_ruleset(proxy->tables[i]));
+    }
+    return facts;
+}
+
+void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources)
+{
+    const double now = clock_monotonic();
+    *sources = (struct explain_sources){.complete = proxy_is_synced(proxy),
+                                        .node_name = proxy->node_name,
+                                        .slices = proxy->caches.slices,
+                                        .service_cidrs = proxy->caches.service_cidrs,
+                                        .services = proxy->caches.services,
+                                        .policy = proxy->policy,
+                                        .health = proxy->health,
+                                        .no_external_ips = proxy->caches.no_external_ips};
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        table_view(proxy->tables[i], now, &sources->family[i]);
+        sources->unhealthy = sources->unhealthy || sources->family[i].overdue;
+    }
+}
+
+void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
+{
+    const struct service_counts services = service_cache_counts(proxy->caches.services);
+    const struct slice_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
+    const double now = clock_monotonic();
+    bool any = false;
+    *figures = (struct proxy_figures){
+        .complete = proxy_is_synced(proxy),
+        .zone = policy_surroundings(proxy->policy)->location.zone,
+        .external_ips = !proxy->caches.no_external_ips,
+        .conflicts = policy_conflicts(proxy->policy),
+        .reserved = policy_reserved(proxy->policy),
+        .services = services.known,
+        .slices = slices.known,
+        .services_pending = services.pending,
+        .slices_pending = slices.pending,
+    };
+    memcpy(figures->left_out, proxy->caches.rejected, sizeof(figures->left_out));
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct table_view *view = &figures->family[i];
+        table_view(proxy->tables[i], now, view);
+        if (!view->in_use)
+            continue;
+        figures->service_changes += services.seen;
+        figures->slice_changes += slices.seen[i];
+        /* Of the table that has the fewest. */
+        if (!any || view->audits < figures->audits)
+            figures->audits = view->audits;
+        any = true;
+    }
+}
+
+void proxy_health_status(void *ctx, struct health_status *status)
+{
+    const struct proxy *proxy = ctx;
+    double now = clock_monotonic();
+    memset(status, 0, sizeof(*status));
+    status->programmed = proxy_is_programmed(proxy);
+    status->node_eligible = node_info_is_eligible(proxy->node);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct table_view view;
+        table_view(proxy->tables[i], now, &view);
+        status->family[i].reported = view.in_use;
+        status->family[i].healthy = !view.overdue;
+        status->family[i].last_updated = view.last_updated;
+    }
+}
+
+bool proxy_read_connections(struct proxy *proxy, double since)
+{
+    bool done = true;
+    each_family(proxy, i) done = table_read_connections(proxy->tables[i], since) && done;
+    return done;
+}
+
+double proxy_connections_read(const struct proxy *proxy)
+{
+    double first = 0;
+    each_family(proxy, i) first =
+        clock_earlier(first, ruleset_connections_read(table_ruleset(proxy->tables[i])));
+    return first;
 }

@@ -12,7 +12,7 @@
 #include "fake_clock.h"
 #include "history.h"
 #include "kube-nftd/netlink.h"
-#include "proxy_state.h"
+#include "proxy.h"
 #include "table/audit.h"
 #include "table_sizes.h"
 #include "told.h"
@@ -107,8 +107,10 @@ static double turn(void)
 /* NULL unless it is programmed. */
 static struct ruleset *ruleset_of(enum family family)
 {
-    const struct table *table = proxy->tables[family];
-    return table && table_is_programmed(table) ? (struct ruleset *)table_ruleset(table) : NULL;
+    struct explain_sources sources;
+    proxy_explain_sources(proxy, &sources);
+    const struct table_view *view = &sources.family[family];
+    return view->programmed ? (struct ruleset *)view->ruleset : NULL;
 }
 
 /* Whether the tables are said to be as they shall be, now that a turn is over. */
