@@ -8,7 +8,7 @@
  * of these two are what is wanted. Only the entries so chosen are judged; what others in the file
  * hold may well be for other programs. A field of the wrong type is an error and never a guess.
  */
-#include "client_config.h"
+#include "kube-nftd/config.h"
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
@@ -65,7 +65,9 @@ static bool authority_is_right(const char *text, size_t length)
     return right && end[-1] != ':';
 }
 
-char *server_url_parse(const char *text, struct error *err)
+/* Checks @text (http or https, a host, perhaps a port and a path; no user, query or fragment) and
+ * returns it with the scheme in small letters and no slash at the end. The caller frees it. */
+static char *server_url_parse(const char *text, struct error *err)
 {
     static const char *const schemes[] = {"https://", "http://"};
     size_t i = 0;
@@ -192,7 +194,10 @@ static bool is_exempt(const struct target *target)
     return exempt;
 }
 
-int proxy_from_environment(const char *server, char **proxy, struct error *err)
+/* Puts into *@proxy what HTTPS_PROXY (for an http @server: HTTP_PROXY) names, unless NO_PROXY or
+ * its being on this host exempts @server. Small letters count where the large name is empty. The
+ * error does not quote what is named: it may hold a password. */
+static int proxy_from_environment(const char *server, char **proxy, struct error *err)
 {
     bool https = strncmp(server, "https://", 8) == 0;
     const char *name = https ? "HTTPS_PROXY" : "HTTP_PROXY";

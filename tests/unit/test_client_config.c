@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which server there is, with which credentials and by which proxy: from a kubeconfig, from flags,
  * from inside of a cluster. Cases are in cases/client_config; FOLDER is the test's. */
-#include "config/client_config.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "script.h"
@@ -217,25 +216,21 @@ COMMAND(base64)
     free(cluster);
 }
 
+/* What is made of the server's URL. */
 COMMAND(url)
 {
     script_bytes(words);
-    char *server = server_url_parse(words, &err);
-    ck_assert_int_eq(server == NULL, err.text != NULL);
-    fprintf(out, "%s\n", server ? server : "none");
-    free(server);
-    error_clear(&err);
+    tear_down();
+    client_config_load(NULL, words, test_folder(), &config, &err);
+    fprintf(out, "%s\n", config.server ? config.server : "none");
 }
 
+/* The proxy on the way to a server. */
 COMMAND(proxy)
 {
-    char *proxy = NULL;
-    int result = proxy_from_environment(words, &proxy, &err);
-    ck_assert_int_eq(result, err.text ? -1 : 0);
-    ck_assert(!err.text || !proxy);
-    fprintf(out, "%s\n", proxy ? proxy : err.text ? err.text : "none");
-    free(proxy);
-    error_clear(&err);
+    tear_down();
+    client_config_load(NULL, words, test_folder(), &config, &err);
+    fprintf(out, "%s\n", config.proxy_url ? config.proxy_url : err.text ? err.text : "none");
 }
 
 /* "SERVER LIST": with that NO_PROXY. */
