@@ -5,9 +5,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/values.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

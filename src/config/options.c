@@ -18,28 +18,26 @@
 
 static const struct {
     enum command command;
-    const char *words; /* that it begins with, between blanks */
-    const char *subject;
-    bool optional; /* the subject is */
+    const char *words;   /* that it begins with, between blanks */
+    const char *subject; /* in brackets if it may be left out; NULL: none */
     const char *help;
 } commands[] = {
-    {COMMAND_ENDPOINTS, "list endpoints", "NAMESPACE/SERVICE", false,
+    {COMMAND_ENDPOINTS, "list endpoints", "NAMESPACE/SERVICE",
      "the endpoints of a Service, and why this node does not use some of them"},
-    {COMMAND_LIST, "list", "NAMESPACE[/SERVICE]", true,
+    {COMMAND_LIST, "list", "[NAMESPACE[/SERVICE]]",
      "all Services, or those whose names match patterns: 'kube-*', '*/web'"},
-    {COMMAND_STATUS, "status", NULL, true,
+    {COMMAND_STATUS, "status", NULL,
      "state of the daemon; exit status 0: healthy, 1: not healthy, 2: no answer"},
-    {COMMAND_TOP, "top", "NAMESPACE/SERVICE", true,
+    {COMMAND_TOP, "top", "[NAMESPACE/SERVICE]",
      "the Services with the most new connections, or the endpoints of one; needs "
      "--count-connections"},
-    {COMMAND_EXPLAIN, "explain", "WHAT", false,
+    {COMMAND_EXPLAIN, "explain", "WHAT",
      "the Service that has ADDRESS[:PORT[/PROTOCOL]] or a node port, or everything about "
      "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: which endpoints this node uses, why others "
      "are not used, and whether the kernel's elements match"},
-    {COMMAND_PREFLIGHT, "preflight", NULL, true,
-     "check whether this host's kernel supports the tables"},
-    {COMMAND_DUMP, "dump", NULL, true, "the tables computed from the objects, in nft syntax"},
-    {COMMAND_CLEANUP, "cleanup", NULL, true, "remove the tables"},
+    {COMMAND_PREFLIGHT, "preflight", NULL, "check whether this host's kernel supports the tables"},
+    {COMMAND_DUMP, "dump", NULL, "the tables computed from the objects, in nft syntax"},
+    {COMMAND_CLEANUP, "cleanup", NULL, "remove the tables"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -72,7 +70,7 @@ static int read_command(const char *const *words, size_t n, struct options *opti
     size_t most = taken + (subject ? 1 : 0);
     if (n > most)
         return error_set(err, "unexpected argument: %s (see --help)", words[most]);
-    if (n == taken && !commands[i].optional)
+    if (n == taken && subject && *subject != '[')
         return error_set(err, "%s: %s is missing", commands[i].words, subject);
     options->command = commands[i].command;
     options->subject = n > taken ? xstrdup(words[taken]) : NULL;
@@ -106,10 +104,8 @@ void options_usage(FILE *out)
         "the answer from files.\n\nCommands:\n",
         out);
     for (size_t i = 0; i < COMMANDS; i++) {
-        const char *subject = commands[i].subject ? commands[i].subject : "";
-        bool brackets = *subject && commands[i].optional;
-        fprintf(out, "  %s%s%s%s%s\n", commands[i].words, *subject ? " " : "", brackets ? "[" : "",
-                subject, brackets ? "]" : "");
+        const char *subject = commands[i].subject;
+        fprintf(out, "  %s%s%s\n", commands[i].words, subject ? " " : "", subject ? subject : "");
         setting_print_help(out, commands[i].help);
     }
     settings_print(out);
@@ -380,24 +376,24 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
 
 char *node_name(const char *override, struct error *err)
 {
+    static const char blanks[] = " \t\n\v\f\r";
     char host[HOST_NAME_MAX + 1] = "";
     if (!override && gethostname(host, sizeof(host)) < 0) {
         error_set(err, "cannot read the host's name: %s", strerror(errno));
         return NULL;
     }
-    const char *name = override ? override : host;
-    while (isspace((unsigned char)*name))
-        name++;
+    const char *given = override ? override : host;
+    char *name = xstrdup(given + strspn(given, blanks));
     size_t length = strlen(name);
-    while (length > 0 && isspace((unsigned char)name[length - 1]))
-        length--;
+    while (length > 0 && strchr(blanks, name[length - 1]))
+        name[--length] = '\0';
     if (length == 0) {
         error_set(err, override ? "--hostname-override: the name is empty"
                                 : "the host has no name: give --hostname-override");
+        free(name);
         return NULL;
     }
-    char *copy = xstrndup(name, length);
-    for (char *s = copy; *s; s++)
+    for (char *s = name; *s; s++)
         *s = (char)tolower((unsigned char)*s);
-    return copy;
+    return name;
 }
