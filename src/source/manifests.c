@@ -296,10 +296,10 @@ static void note_missing(struct manifests *m, struct file *file)
 {
     struct stat status;
     size_t held = file->holds.n;
-    bool is_link = lstat(file->path, &status) == 0;
+    file->is_link = lstat(file->path, &status) == 0;
     if (!folder_is_watched(m))
         return;
-    if (!m->path && !is_link) {
+    if (!m->path && !file->is_link) {
         object_vec none = {0};
         set_objects(m, file, &none);
         if (held > 0)
@@ -310,7 +310,7 @@ static void note_missing(struct manifests *m, struct file *file)
     }
     if (!file->missing)
         log_warn(LOG, "%s: %s; its objects stay active objects=%zu", file->path,
-                 is_link ? "the link points to no file" : "the file is gone", held);
+                 file->is_link ? "the link points to no file" : "the file is gone", held);
     file->missing = true;
     file->seen = (struct stat){0};
 }
@@ -354,7 +354,7 @@ static int compare_files(struct manifests *m, struct error *err)
     note_all(m, NEWS_AWAY); /* unless it is there now */
     for (int i = 0; i < n; i++) {
         struct stat status;
-        struct file *file = file_get(m, m->path ? NULL : entries[i]->d_name);
+        struct file *file = file_get(m, entries ? entries[i]->d_name : NULL);
         if (stat(file->path, &status) == 0)
             file->news = file_is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
         if (entries)
@@ -367,6 +367,8 @@ static int compare_files(struct manifests *m, struct error *err)
 /* Looks where links lead. @patient: what has changed may be written at the moment. */
 static void compare_links(struct manifests *m, bool patient)
 {
+    if (m->lost || m->filling)
+        return;
     vec_each (&m->files, it) {
         struct file *file = *it;
         struct stat status;
@@ -470,7 +472,7 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
     find_folder(m);
     if (m->filling && ev_now(loop) - m->quiet_since >= FILLING_TIME)
         compare_all(m);
-    else if (!m->lost)
+    else
         compare_links(m, true);
     work_off(m);
 }
@@ -485,8 +487,8 @@ static bool is_settled(const char *path)
     return lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1;
 }
 
-/* Something has happened to @name in the folder. Links may lead to what is no manifest. */
-static void take_name(struct manifests *m, const char *name, uint32_t mask)
+/* Something has happened to @name in the folder. Returns whether links may lead there. */
+static bool take_name(struct manifests *m, const char *name, uint32_t mask)
 {
     bool gone = mask & (IN_MOVED_FROM | IN_DELETE);
     char *path = xasprintf("%s/%s", m->folder, name);
@@ -494,18 +496,19 @@ static void take_name(struct manifests *m, const char *name, uint32_t mask)
     free(path);
     m->quiet_since = ev_now(m->loop);
     if (being_written)
-        return;
+        return false;
     if (m->path ? strcmp(m->name, name) != 0 : !is_manifest(name))
-        compare_links(m, false);
-    else if (!(mask & IN_ISDIR))
+        return true;
+    if (!(mask & IN_ISDIR))
         file_get(m, name)->news = gone ? NEWS_AWAY : NEWS_CHANGED;
+    return false;
 }
 
 static void on_events(struct ev_loop *loop, ev_io *io, int revents)
 {
     struct manifests *m = io->data;
     char *buffer = xcalloc(EVENT_BUFFER_SIZE, 1);
-    bool lost_events = false;
+    bool lost_events = false, of_links = false;
     (void)loop;
     (void)revents;
     ssize_t n = read(io->fd, buffer, EVENT_BUFFER_SIZE);
@@ -518,15 +521,17 @@ static void on_events(struct ev_loop *loop, ev_io *io, int revents)
         if (event->wd != m->wd) /* of a folder that is watched no more */
             continue;
         if (event->len > 0)
-            take_name(m, event->name, event->mask);
+            of_links |= take_name(m, event->name, event->mask);
         if (event->mask & IN_IGNORED)
             m->wd = -1; /* the kernel has removed it */
         if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED))
             find_folder(m);
     }
     free(buffer);
-    if (lost_events)
+    if (lost_events && !m->filling)
         compare_all(m);
+    else if (of_links)
+        compare_links(m, false);
     work_off(m);
 }
 
