@@ -270,13 +270,6 @@ static void put_in_order(struct top *t)
         t->chosen = n ? n - 1 : 0;
 }
 
-static void refresh(struct top *t)
-{
-    error_clear(&t->err);
-    read_table(t->bind, t->service, &t->table, &t->err);
-    put_in_order(t);
-}
-
 /* NULL: the first row. */
 static void choose(struct top *t, const struct row *row)
 {
@@ -317,25 +310,24 @@ static cJSON *visible_facts(struct top *t)
 static void draw(struct top *t)
 {
     const struct view_style style = view_style(stdout);
-    char *text = NULL;
+    const char *error = t->err.text, *keys = t->service ? "  escape back" : "  enter endpoints";
+    char *text = NULL, *rest;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         alloc_failed();
     cJSON *facts = visible_facts(t);
     fprintf(out, "%s%s, by %s%s%s\n", t->service ? "Endpoints of " : "Services",
-            t->service ? t->service : "", orders[t->order].name, t->err.text ? ": " : "",
-            t->err.text ? t->err.text : "");
+            t->service ? t->service : "", orders[t->order].name, error ? ": " : "",
+            error ? error : "");
     view_print(t->service ? view_top_endpoints : view_top, facts, &style, out);
-    fprintf(out, "q quit  s sort  up/down choose%s",
-            t->fixed     ? ""
-            : t->service ? "  escape back"
-                         : "  enter endpoints");
+    fprintf(out, "q quit  s sort  up/down choose%s", t->fixed ? "" : keys);
     if (fclose(out))
         alloc_failed();
     fputs("\033[H", stdout);
-    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
-        printf("%.*s\033[K%s", (int)strcspn(line, "\n"), line, strchr(line, '\n') ? "\n" : "");
+    rest = text;
+    for (const char *line; (line = strsep(&rest, "\n"));)
+        printf("%s\033[K%s", line, rest ? "\n" : "");
     fputs("\033[J", stdout);
     fflush(stdout);
     cJSON_Delete(facts);
@@ -364,6 +356,13 @@ static bool press(struct top *t, char key)
     return down || up;
 }
 
+static void refresh(struct top *t)
+{
+    error_clear(&t->err);
+    read_table(t->bind, t->service, &t->table, &t->err);
+    put_in_order(t);
+}
+
 static void follow(struct top *t)
 {
     for (double due = clock_monotonic() + TOP_PERIOD; !ending;) {
@@ -385,16 +384,16 @@ int top_live(const struct options *options, struct error *err)
                     .service = xstrdup(options->subject),
                     .fixed = options->subject != NULL};
     struct termios before;
+    int result = 0;
     refresh(&t);
-    bool begins = !t.err.text;
-    if (begins) {
+    if (t.err.text) {
+        result = error_set(err, "%s", t.err.text);
+    } else {
         take_terminal(&before);
         follow(&t);
         give_back_terminal(&before);
-    } else {
-        error_set(err, "%s", t.err.text);
     }
     go_to(&t, NULL);
     error_clear(&t.err);
-    return begins ? 0 : -1;
+    return result;
 }

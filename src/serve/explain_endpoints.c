@@ -73,9 +73,8 @@ static void add_conclusion(const struct listing *l, const char *cluster, const c
 }
 
 /* An endpoint with port 0 has none. */
-static void list(struct listing *l, const struct endpoint *endpoint,
-                 const struct endpoint_slice *slice, const struct verdict *cluster,
-                 const struct verdict *local)
+static void list(struct listing *l, const struct endpoint *endpoint, const char *slice,
+                 const struct verdict *cluster, const struct verdict *local)
 {
     static const struct endpoint_hints none;
     const struct endpoint_hints *hints = endpoint->hints ? endpoint->hints : &none;
@@ -93,7 +92,7 @@ static void list(struct listing *l, const struct endpoint *endpoint,
         item, fact_text("address", address), fact_nonzero("port", endpoint->port),
         fact_text("endpoint", endpoint->port ? BACKEND_TEXT(l->ref.family, &backend) : address),
         fact_text("node", endpoint->node_name), fact_text("zone", zone_name(endpoint->zone)),
-        fact_text("slice", slice->id), fact_flag("ready", endpoint->flags & ENDPOINT_READY),
+        fact_text("slice", slice), fact_flag("ready", endpoint->flags & ENDPOINT_READY),
         fact_flag("serving", endpoint->flags & ENDPOINT_SERVING),
         fact_flag("terminating", endpoint->flags & ENDPOINT_TERMINATING));
     cJSON_AddItemToObject(item, "nodeHints", cJSON_CreateStringArray(hints->names, hints->n_nodes));
@@ -107,12 +106,16 @@ static void list(struct listing *l, const struct endpoint *endpoint,
     add_connections(l->e, l->ref.family, &backend, item);
 }
 
-static const struct endpoint_slice *slice_at(const struct listing *l, size_t place)
+/* The slice that the endpoint at @place is in. */
+static const char *slice_at(const struct listing *l, size_t place)
 {
-    size_t i = l->shares.n;
-    while (i > 1 && l->shares.v[i - 1].first > place)
-        i--;
-    return l->shares.v[i - 1].slice;
+    const char *id = NULL;
+    vec_each (&l->shares, share) {
+        if (share->first > place)
+            break;
+        id = share->slice->id;
+    }
+    return id;
 }
 
 static int compare_places(const void *a, const void *b)
@@ -152,7 +155,7 @@ static void list_all(struct listing *l)
                                     .hints = it->hints,
                                     .flags = it->flags,
                                     .zone = it->zone},
-                 share->slice, &portless, &portless);
+                 share->slice->id, &portless, &portless);
     }
 }
 

@@ -152,7 +152,7 @@ static void put_line(const char *line, const widths_vec *widths, const struct vi
     size_t most = strchr(line, '\t') && style->width ? style->width : SIZE_MAX;
     size_t place = 0, column = 0, column_end = 0;
     for (; *line; line++) {
-        if (*line == '\t') {
+        if (*line == '\t' && column < widths->n) {
             for (column_end += widths->v[column++] + 2; place < column_end; place++)
                 if (place < most)
                     fputc(' ', out);
