@@ -36,7 +36,7 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
     struct explain_sources services;
     process_usage_read(&sources.process);
     read_connections(d->proxy);
-    proxy_figures(d->proxy, &sources.proxy);
+    proxy_stats(d->proxy, &sources.proxy);
     proxy_explain_sources(d->proxy, &services);
     sources.counted = connections_are_counted(&services);
     if (sources.counted)
@@ -68,8 +68,9 @@ static void answer_configz(void *ctx, const struct http_request *request,
 static void answer_programmed(void *ctx, const struct http_request *request,
                               struct http_answer *answer)
 {
-    struct programmed facts = proxy_programmed(((const struct daemon *)ctx)->proxy);
-    programmed_answer(&facts, request, answer);
+    struct explain_sources sources;
+    proxy_explain_sources(((const struct daemon *)ctx)->proxy, &sources);
+    programmed_answer(&sources, request, answer);
 }
 
 /* What has come is decided and programmed first, so that the answer does not compare what is wanted
@@ -116,7 +117,7 @@ static struct daemon_status status_of(const struct daemon *d)
         status.watch[kind] = reflector_stats(d->source.reflectors[kind]);
     status.heard = d->source.apiserver ? apiserver_silence(d->source.apiserver) : -1;
     status.silence = status.heard > APISERVER_SILENCE ? status.heard : 0;
-    proxy_figures(d->proxy, &status.proxy);
+    proxy_stats(d->proxy, &status.proxy);
     for (int i = 0; i < FAMILY_COUNT; i++)
         status.owned[i] = d->owned[i];
     return status;

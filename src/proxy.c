@@ -355,35 +355,6 @@ size_t proxy_refused(const struct proxy *proxy)
     return refused;
 }
 
-/* Whether the kernel refused a frontend that the Service has. */
-static bool is_refused(const void *ctx, const char *service_id, enum family family)
-{
-    const struct proxy *proxy = ctx;
-    const struct ruleset *ruleset = table_ruleset(proxy->tables[family]);
-    const struct service_state *service = policy_find_service(proxy->policy, service_id);
-    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
-        for (const struct claim *it = port->claims; it; it = it->next_of_port)
-            if (port->family == family && it->target->winner == port &&
-                ruleset_is_refused(ruleset, &it->target->frontend))
-                return true;
-    return false;
-}
-
-struct programmed proxy_programmed(const struct proxy *proxy)
-{
-    struct programmed facts = {.services = proxy->caches.services,
-                               .slices = proxy->caches.slices,
-                               .complete = proxy_is_synced(proxy),
-                               .refused = is_refused,
-                               .ctx = proxy};
-    each_family(proxy, i)
-    {
-        facts.families[i] = true;
-        facts.lost[i] = ruleset_is_lost(table_ruleset(proxy->tables[i]));
-    }
-    return facts;
-}
-
 void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources)
 {
     const double now = clock_monotonic();
@@ -401,13 +372,13 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
     }
 }
 
-void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
+void proxy_stats(const struct proxy *proxy, struct proxy_stats *figures)
 {
     const struct service_counts services = service_cache_counts(proxy->caches.services);
     const struct slice_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
     const double now = clock_monotonic();
     bool any = false;
-    *figures = (struct proxy_figures){
+    *figures = (struct proxy_stats){
         .complete = proxy_is_synced(proxy),
         .zone = policy_surroundings(proxy->policy)->location.zone,
         .external_ips = !proxy->caches.no_external_ips,
@@ -437,16 +408,10 @@ void proxy_health_status(void *ctx, struct health_status *status)
 {
     const struct proxy *proxy = ctx;
     double now = clock_monotonic();
-    memset(status, 0, sizeof(*status));
     status->programmed = proxy_is_programmed(proxy);
     status->node_eligible = node_info_is_eligible(proxy->node);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct table_view view;
-        table_view(proxy->tables[i], now, &view);
-        status->family[i].reported = view.in_use;
-        status->family[i].healthy = !view.overdue;
-        status->family[i].last_updated = view.last_updated;
-    }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        table_view(proxy->tables[i], now, &status->family[i]);
 }
 
 bool proxy_read_connections(struct proxy *proxy, double since)

@@ -83,9 +83,6 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now);
  */
 double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now);
 
-/** What /programmed is answered from; valid as long as the proxy, but for @complete. */
-struct programmed proxy_programmed(const struct proxy *proxy);
-
 /** What other programs do to the tables: struct table_monitor_ops of kube-nftd/netlink.h. It is
  * put right by turns that follow. */
 void proxy_foreign_change(void *proxy, const struct table_change *change);
@@ -106,7 +103,7 @@ void proxy_decide(struct proxy *proxy);
 void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources);
 
 /** What it counts; borrowed until the next turn. */
-void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures);
+void proxy_stats(const struct proxy *proxy, struct proxy_stats *figures);
 
 /** How the proxy does, for health.h: a health_status_fn. */
 void proxy_health_status(void *proxy, struct health_status *status);

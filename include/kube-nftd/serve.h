@@ -366,15 +366,11 @@ size_t connections_most(const struct explain_sources *sources, size_t most,
  * Owns its sockets; reads what it is told and changes nothing else.
  */
 
-/* How the two families and the node do: a snapshot asked for at each answer. */
+/* A snapshot, asked for at each answer. A family is healthy if no change is overdue. */
 struct health_status {
     bool node_eligible;
     bool programmed; /* each family in use, in full, once */
-    struct {
-        bool reported;       /* the family is in use and its loop has begun */
-        bool healthy;        /* no change waits for longer than the limit */
-        double last_updated; /* seconds since 1970: last success, or the start */
-    } family[FAMILY_COUNT];
+    struct table_view family[FAMILY_COUNT];
 };
 
 /* How often each was answered on the health address: 200, or 503. */
@@ -499,21 +495,9 @@ void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn 
  * of the answer.
  */
 
-/* What it is answered from. */
-struct programmed {
-    const struct service_cache *services;
-    const struct endpoint_slice_cache *slices;
-    bool families[FAMILY_COUNT]; /* those in use */
-    bool lost[FAMILY_COUNT];     /* the table is not ours now: it holds nothing */
-    /* Whether the kernel refused a frontend of a Service in a family that is in use. */
-    bool (*refused)(const void *ctx, const char *service_id, enum family family);
-    const void *ctx;
-    bool complete; /* Services and EndpointSlices both came: what is not there is unknown */
-};
-
 /** Answers 200 if all that came of the Service is in the kernel, 503 if not, 404 if nothing is
  * known of it, 400 if the question has no namespace or service. */
-void programmed_answer(const struct programmed *facts, const struct http_request *request,
+void programmed_answer(const struct explain_sources *sources, const struct http_request *request,
                        struct http_answer *answer);
 
 /* How the daemon does, as GET /status says it in JSON (docs/operating.md has the fields), and
@@ -522,7 +506,7 @@ void programmed_answer(const struct programmed *facts, const struct http_request
 #define STATUS_KIND "KubeNftdStatus"
 
 /* What is counted of objects and tables. */
-struct proxy_figures {
+struct proxy_stats {
     bool complete;    /* Services and EndpointSlices both came */
     const char *zone; /* the node's; NULL: none; borrowed */
     size_t conflicts; /* frontends that more than one service port claims */
@@ -539,7 +523,7 @@ struct proxy_figures {
 
 /* What /metrics is made from, as it is at one moment; all borrowed. */
 struct metrics_sources {
-    struct proxy_figures proxy;
+    struct proxy_stats proxy;
     const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: nothing is deleted */
     struct reflector_stats reflectors[KIND_COUNT];        /* without a resource: objects of files */
     const struct request_stats *requests;                 /* NULL: likewise */
@@ -567,7 +551,7 @@ struct daemon_status {
     double silence; /* the API server has sent nothing for so many seconds; 0: that is no news */
     double heard;   /* seconds since its last byte; below 0: objects are of files */
     struct reflector_stats watch[KIND_COUNT]; /* zeroed: objects are of files */
-    struct proxy_figures proxy;
+    struct proxy_stats proxy;
     bool owned[FAMILY_COUNT]; /* no other program can change the table */
     double resident;          /* bytes of memory; 0: not known */
     const char *paths;        /* that the metrics address answers, between blanks */

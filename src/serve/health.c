@@ -42,7 +42,7 @@ struct health {
 static bool all_healthy(const struct health_status *status)
 {
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        if (status->family[f].reported && !status->family[f].healthy)
+        if (status->family[f].in_use && status->family[f].overdue)
             return false;
     }
     return true;
@@ -108,7 +108,7 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
     uint64_t *livez = good ? &health->counts.livez.good : &health->counts.livez.bad;
     ++*(with_node ? healthz : livez);
     for (int f = 0; f < FAMILY_COUNT; f++)
-        if (status.family[f].reported)
+        if (status.family[f].in_use)
             newest = fmax(newest, status.family[f].last_updated);
     cJSON *body = cJSON_CreateObject(), *families = NULL;
     if (good || isfinite(newest))
@@ -120,12 +120,12 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
         facts_add(body, fact_flag("nodeEligible", status.node_eligible));
     facts_add(body, fact_flag("healthy", healthy));
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        if (!status.family[f].reported)
+        if (!status.family[f].in_use)
             continue;
         families = families ? families : cJSON_AddObjectToObject(body, "status");
         cJSON *family = cJSON_AddObjectToObject(families, family_name((enum family)f));
         add_time(family, "lastUpdated", status.family[f].last_updated);
-        facts_add(family, fact_flag("healthy", status.family[f].healthy));
+        facts_add(family, fact_flag("healthy", !status.family[f].overdue));
     }
     http_answer_json(answer, good ? 200 : 503, facts_print(body));
     cJSON_Delete(body);

@@ -5,11 +5,24 @@
 
 /* An answer that is being made. */
 struct page {
-    const struct programmed *facts;
+    const struct explain_sources *sources;
     bool refused[FAMILY_COUNT]; /* something of the Service */
     cJSON *json;
     const char *reason; /* why not all is in the kernel; NULL: it is */
 };
+
+/* Whether the kernel refused a frontend of the Service @id. */
+static bool is_refused(const struct explain_sources *sources, const char *id, enum family family)
+{
+    const struct service_state *service = policy_find_service(sources->policy, id);
+    const struct ruleset *ruleset = sources->family[family].ruleset;
+    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
+        for (const struct claim *it = port->claims; it; it = it->next_of_port)
+            if (port->family == family && it->target->winner == port &&
+                ruleset_is_refused(ruleset, &it->target->frontend))
+                return true;
+    return false;
+}
 
 static void add_version(cJSON *object, const char *key, const struct object_version *version)
 {
@@ -27,14 +40,14 @@ static void add_versions(struct page *page, cJSON *object, const struct object_v
     }
     cJSON *kernel = cJSON_AddObjectToObject(object, "inKernel");
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        bool lost = page->facts->lost[i], refused = page->refused[i];
-        if (!page->facts->families[i] || !versions->family[i].concerned)
+        const struct table_view *table = &page->sources->family[i];
+        if (!table->in_use || !versions->family[i].concerned)
             continue;
         add_version(kernel, family_name((enum family)i),
-                    lost || refused ? NULL : versions->family[i].held);
-        if (lost)
+                    table->lost || page->refused[i] ? NULL : versions->family[i].held);
+        if (table->lost)
             page->reason = "the table is gone, or belongs to another program; the log says more";
-        else if (refused && !page->reason)
+        else if (page->refused[i] && !page->reason)
             page->reason = "the kernel rejected it; the log names the frontend";
         else if (!versions->family[i].applied && !page->reason)
             page->reason = "a change is not applied yet";
@@ -45,7 +58,7 @@ static void add_slices(struct page *page, const char *service_id)
 {
     object_versions_vec all = {0};
     cJSON *slices = cJSON_AddArrayToObject(page->json, "endpointSlices");
-    endpoint_slice_cache_versions(page->facts->slices, service_id, &all);
+    endpoint_slice_cache_versions(page->sources->slices, service_id, &all);
     vec_each (&all, it) {
         cJSON *slice = facts_append(slices);
         const char *slash = strchr(it->id, '/');
@@ -58,15 +71,15 @@ static void add_slices(struct page *page, const char *service_id)
 /* The status of the answer, and the rest of the page. */
 static unsigned answer_service(struct page *page, const char *id)
 {
-    const struct programmed *facts = page->facts;
+    const struct explain_sources *sources = page->sources;
     struct object_versions versions;
-    if (!service_cache_versions(facts->services, id, &versions)) {
-        page->reason = facts->complete ? "no such Service is known"
-                                       : "Services and EndpointSlices are not complete yet";
-        return facts->complete ? 404 : 503;
+    if (!service_cache_versions(sources->services, id, &versions)) {
+        page->reason = sources->complete ? "no such Service is known"
+                                         : "Services and EndpointSlices are not complete yet";
+        return sources->complete ? 404 : 503;
     }
     for (int i = 0; i < FAMILY_COUNT; i++)
-        page->refused[i] = facts->families[i] && facts->refused(facts->ctx, id, (enum family)i);
+        page->refused[i] = sources->family[i].in_use && is_refused(sources, id, (enum family)i);
     add_versions(page, cJSON_AddObjectToObject(page->json, "service"), &versions);
     add_slices(page, id);
     return page->reason ? 503 : 200;
@@ -83,12 +96,12 @@ static bool is_name(const char *text)
     return true;
 }
 
-void programmed_answer(const struct programmed *facts, const struct http_request *request,
+void programmed_answer(const struct explain_sources *sources, const struct http_request *request,
                        struct http_answer *answer)
 {
     const char *namespace = http_request_argument(request, "namespace"),
                *name = http_request_argument(request, "service");
-    struct page page = {.facts = facts, .json = cJSON_CreateObject()};
+    struct page page = {.sources = sources, .json = cJSON_CreateObject()};
     unsigned status = 400;
     if (is_name(namespace) && is_name(name)) {
         char *id = xasprintf("%s/%s", namespace, name);

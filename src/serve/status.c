@@ -55,7 +55,7 @@ static void judge_family(const struct table_view *it, const char *name, bool com
 
 static void judge(const struct daemon_status *status, cJSON *to)
 {
-    const struct proxy_figures *proxy = &status->proxy;
+    const struct proxy_stats *proxy = &status->proxy;
     cJSON *problems = cJSON_AddArrayToObject(to, "problems");
     if (!proxy->complete)
         facts_append_text(problems, "not all Services and EndpointSlices are known yet");
@@ -129,7 +129,7 @@ static double read_number(const char *path)
 
 static cJSON *status_facts(const struct daemon_status *status)
 {
-    const struct proxy_figures *proxy = &status->proxy;
+    const struct proxy_stats *proxy = &status->proxy;
     cJSON *root = cJSON_CreateObject();
     facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", 1),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));

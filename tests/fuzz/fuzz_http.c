@@ -137,9 +137,10 @@ static void answer_explain(void *ctx, const struct http_request *request,
 static void answer_programmed(void *ctx, const struct http_request *request,
                               struct http_answer *answer)
 {
-    struct programmed facts = proxy_programmed(proxy);
+    struct explain_sources sources;
     (void)ctx;
-    programmed_answer(&facts, request, answer);
+    proxy_explain_sources(proxy, &sources);
+    programmed_answer(&sources, request, answer);
 }
 
 static void drop_line(void *ctx, enum log_level level, const char *line)

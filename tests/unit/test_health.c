@@ -27,7 +27,7 @@ static void setup(void)
 {
     now_status = (struct health_status){.node_eligible = true};
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        now_status.family[f].reported = now_status.family[f].healthy = true;
+        now_status.family[f].in_use = true;
         now_status.family[f].last_updated = 1000 + f;
     }
     forget_ports();
@@ -79,8 +79,8 @@ COMMAND(status)
 {
     const char *families = script_word(&words);
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        now_status.family[f].reported = families[f] != '.';
-        now_status.family[f].healthy = families[f] == '+';
+        now_status.family[f].in_use = families[f] != '.';
+        now_status.family[f].overdue = families[f] == '-';
     }
     now_status.node_eligible = !strstr(words, "not-eligible");
     now_status.programmed = strstr(words, "programmed");

@@ -129,7 +129,7 @@ static void count_requests(void)
 
 COMMAND(all)
 {
-    struct proxy_figures *figures = &sources.proxy;
+    struct proxy_stats *figures = &sources.proxy;
     figures->slices_pending = 1;
     figures->slice_changes = 2;
     figures->services_pending = 3;

@@ -70,22 +70,32 @@ static void write_page(void *ctx, struct metrics_page *out)
     free(text);
 }
 
-static bool is_refused(const void *ctx, const char *service_id, enum family family)
+/* In place of policy and table: shop/web has a frontend of IPv4. */
+const struct service_state *__wrap_policy_find_service(const struct policy *policy, const char *id);
+const struct service_state *__wrap_policy_find_service(const struct policy *policy, const char *id)
 {
-    ck_assert_ptr_eq(ctx, facts);
-    ck_assert_str_eq(service_id, "shop/web");
-    return strstr(facts, "rejected") && family == FAMILY_IPV4;
+    static struct port_state port;
+    static struct frontend_state target = {.winner = &port};
+    static struct claim claim = {.target = &target};
+    static const struct service_state service = {.ports = &port};
+    ck_assert_str_eq(id, "shop/web");
+    port.claims = &claim;
+    return &service;
+}
+
+bool __wrap_ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
+bool __wrap_ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend)
+{
+    return strstr(facts, "rejected");
 }
 
 static void answer(void *ctx, const struct http_request *request, struct http_answer *out)
 {
-    struct programmed from = {.services = services,
-                              .slices = slices,
-                              .families = {true, !strstr(facts, "no-ipv6")},
-                              .lost = {false, strstr(facts, "lost")},
-                              .refused = is_refused,
-                              .ctx = facts,
-                              .complete = !strstr(facts, "incomplete")};
+    struct explain_sources from = {
+        .services = services, .slices = slices, .complete = !strstr(facts, "incomplete")};
+    from.family[FAMILY_IPV4].in_use = true;
+    from.family[FAMILY_IPV6].in_use = !strstr(facts, "no-ipv6");
+    from.family[FAMILY_IPV6].lost = strstr(facts, "lost");
     programmed_answer(&from, request, out);
 }
 

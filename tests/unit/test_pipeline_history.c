@@ -140,9 +140,9 @@ static void settle(void)
 
 static void write_figures(FILE *out)
 {
-    struct proxy_figures it;
+    struct proxy_stats it;
     struct health_status health;
-    proxy_figures(proxy, &it);
+    proxy_stats(proxy, &it);
     proxy_health_status(proxy, &health);
     fprintf(out, "services %zu slices %zu conflicts %zu reserved %zu eligible %d\n", it.services,
             it.slices, it.conflicts, it.reserved, health.node_eligible);

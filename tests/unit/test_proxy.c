@@ -381,10 +381,10 @@ COMMAND(next)
         fprintf(out, "in %.3g s\n", next - now);
 }
 
-static struct proxy_figures figures(void)
+static struct proxy_stats figures(void)
 {
-    struct proxy_figures figures_;
-    proxy_figures(proxy, &figures_);
+    struct proxy_stats figures_;
+    proxy_stats(proxy, &figures_);
     return figures_;
 }
 
@@ -532,9 +532,9 @@ COMMAND(health)
     struct health_status status;
     proxy_health_status(proxy, &status);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        if (status.family[i].reported)
+        if (status.family[i].in_use)
             fprintf(out, "%s %s, ", family_name((enum family)i),
-                    status.family[i].healthy ? "healthy" : "unhealthy");
+                    status.family[i].overdue ? "unhealthy" : "healthy");
     fprintf(out, "%s, %s, %s\n", proxy_is_synced(proxy) ? "synced" : "not synced",
             proxy_is_programmed(proxy) ? "programmed" : "not programmed",
             status.node_eligible ? "eligible" : "not eligible");
@@ -551,7 +551,7 @@ static void write_figure(FILE *out, const char *name, uint64_t number)
 COMMAND(figures)
 {
     enum family family = strcmp(words, "IPv6") == 0 ? FAMILY_IPV6 : FAMILY_IPV4;
-    struct proxy_figures all = figures();
+    struct proxy_stats all = figures();
     const struct table_view *it = &all.family[family];
     fprintf(out, "frontends=%zu", it->frontends);
     if (it->in_use) {
@@ -573,7 +573,7 @@ COMMAND(figures)
 /* What came, and how many of them wait. */
 COMMAND(changes)
 {
-    struct proxy_figures all = figures();
+    struct proxy_stats all = figures();
     fprintf(out, "services=%d/%d slices=%d/%d reserved=%d\n", (int)all.service_changes,
             (int)all.services_pending, (int)all.slice_changes, (int)all.slices_pending,
             (int)all.reserved);
@@ -611,8 +611,10 @@ COMMAND(times)
 COMMAND(versions)
 {
     struct object_versions versions;
-    fputs(proxy_programmed(proxy).complete ? "" : "not complete: ", out);
-    if (service_cache_versions(proxy_programmed(proxy).services, words, &versions))
+    struct explain_sources sources;
+    proxy_explain_sources(proxy, &sources);
+    fputs(sources.complete ? "" : "not complete: ", out);
+    if (service_cache_versions(sources.services, words, &versions))
         write_versions(out, &versions);
     else
         fputs("unknown\n", out);
