@@ -344,7 +344,12 @@ static int look(struct ruleset *rs, struct nft_socket *socket, bool *exists, boo
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err)
 {
     bool exists;
-    return look(rs, socket, &exists, ours, err);
+    const int result = look(rs, socket, &exists, ours, err);
+    if (!rs->owned_elsewhere)
+        return result;
+    *ours = false;
+    error_clear(err);
+    return 0;
 }
 
 int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err)
@@ -401,20 +406,18 @@ int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct r
     return result;
 }
 
-int ruleset_mend(struct ruleset *rs, struct nft_socket *socket, bool *mended, struct error *err)
+int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
+                            struct error *err)
 {
     bool ours = false;
     struct rules_repaired done = {.bytes = 0};
-    int result = ruleset_claim(rs, socket, &ours, err);
-    *mended = false;
-    if (rs->owned_elsewhere) {
-        error_clear(err);
+    *repaired = false;
+    if (ruleset_claim(rs, socket, &ours, err))
+        return -1;
+    if (!ours)
         return 0;
-    }
-    if (result || !ours)
-        return result;
-    result = rules_repair(rs, socket, &done, err);
+    const int result = rules_repair(rs, socket, &done, err);
     instances_clear(&rs->instances); /* what is applied is read back when it counts */
-    *mended = done.bytes > 0;
+    *repaired = done.bytes > 0;
     return result;
 }

@@ -15,16 +15,12 @@ static void recheck(struct ruleset *rs, enum table_set set, const struct key *ke
 {
     const struct nft_element element = {.key = key->bytes, .key_length = key->length};
     if (rs->rechecks.n < MOST_RECHECKS)
-        ruleset_suspect_element(rs, set_name(set), &element);
+        ruleset_recheck_element(rs, set_name(set), &element);
 }
 
-/* ---- what was seen of an entry: a bit for each of its keys, since an element may come twice ----
+/* ---- what was seen of an entry: a bit for each of its slots, since an element may come twice ----
  */
 
-/* So many fit into the entry itself. Of more, it has the place in audit->seen: there first the
- * number of words, then their bits. */
-#define FEW 31
-#define MANY (1u << FEW)
 #define WORD 32
 
 static struct slot_table *slots_of(enum table_set set, const struct entry *entry)
@@ -45,29 +41,31 @@ static bool has(enum table_set set, const struct entry *entry, uint32_t at)
     return slots ? !slot_is_empty(&slots->slots[at]) : entry_applied(set, entry) != 0;
 }
 
+/* The words of an entry, behind their number; NULL: nothing of it was seen. */
+static uint32_t *words_of(const struct audit *audit, const struct entry *entry)
+{
+    return entry->seen ? &audit->seen.v[entry->seen - 1] : NULL;
+}
+
 /* What has grown since it was seen first has no room for more: that is asked for once more. */
 static void see(struct audit *audit, enum table_set set, struct entry *entry, uint32_t at)
 {
-    const uint32_t n_keys = count_keys(set, entry), n_words = (n_keys + WORD - 1) / WORD;
-    if (entry->seen == 0 && n_keys > FEW) {
-        entry->seen = MANY | (uint32_t)audit->seen.n;
-        vec_push(&audit->seen, n_words);
-        for (uint32_t i = 0; i < n_words; i++)
+    if (entry->seen == 0) {
+        const uint32_t n = (count_keys(set, entry) + WORD - 1) / WORD;
+        entry->seen = (uint32_t)audit->seen.n + 1;
+        vec_push(&audit->seen, n);
+        for (uint32_t i = 0; i < n; i++)
             vec_push(&audit->seen, 0);
     }
-    uint32_t *words = audit->seen.v + (entry->seen & ~MANY);
-    if (!(entry->seen & MANY))
-        entry->seen |= at < FEW ? 1u << at : 0;
-    else if (at / WORD < *words)
+    uint32_t *words = words_of(audit, entry);
+    if (at / WORD < *words)
         words[1 + at / WORD] |= 1u << at % WORD;
 }
 
 static bool was_seen(const struct audit *audit, const struct entry *entry, uint32_t at)
 {
-    const uint32_t *words = audit->seen.v + (entry->seen & ~MANY);
-    if (!(entry->seen & MANY))
-        return at < FEW && entry->seen & 1u << at;
-    return at / WORD < *words && words[1 + at / WORD] & 1u << at % WORD;
+    const uint32_t *words = words_of(audit, entry);
+    return words && at / WORD < *words && words[1 + at / WORD] & 1u << at % WORD;
 }
 
 /* ---- sets ---- */
@@ -80,7 +78,7 @@ void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
         boundaries_take(&audit->boundaries, rs->family, element);
     else if (!ruleset_sight(rs, set, element, &sighting) || !sighting.same) {
         if (rs->rechecks.n < MOST_RECHECKS)
-            ruleset_suspect_element(rs, set_name(set), element);
+            ruleset_recheck_element(rs, set_name(set), element);
     } else if (sighting.plain)
         sighting.plain->seen = true;
     else
@@ -206,7 +204,7 @@ double audit_turn(struct audit *audit, struct ruleset *rs, struct nft_socket *so
     const bool ended = step(audit, rs, socket);
     const double spent = clock_cpu() - begun;
     if (ended || audit->set != set)
-        *found = ruleset_has_suspects(rs);
+        *found = ruleset_has_rechecks(rs);
     audit->seconds += spent;
     audit->due = now + (ended ? period : fmax(SHARE * spent, SHORTEST_REST));
     if (ended) {

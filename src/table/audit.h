@@ -15,10 +15,10 @@ struct audit {
     enum table_set set;
     struct element_dump *dump;    /* of it; NULL: not begun */
     struct boundaries boundaries; /* of a set of ranges */
-    VEC(uint32_t) seen;           /* of entries with many elements of it */
-    double due;                   /* when it goes on; clock_monotonic; 0: there was none yet */
-    double seconds;               /* of CPU that it took */
-    uint64_t ended;               /* audits */
+    VEC(uint32_t) seen; /* of entries, at entry->seen - 1: bits for their elements of it */
+    double due;         /* when it goes on; clock_monotonic; 0: there was none yet */
+    double seconds;     /* of CPU that it took */
+    uint64_t ended;     /* audits */
 };
 
 /**

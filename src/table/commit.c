@@ -106,7 +106,7 @@ static void apply_numbers(struct ruleset *rs, struct entry *entry, double now)
     uint32_t desired[NUMBER_SETS];
     const enum table_set first = first_set(entry), end = end_of_sets(entry);
     for (enum table_set set = first; set < end; set++)
-        desired[set] = entry_desired(rs, set, entry);
+        desired[set] = entry_desired(set, entry);
     if (first == 0 && desired[SET_RESTRICTED] != entry_applied(SET_RESTRICTED, entry)) {
         source_list_hold(source_lists_find(&rs->lists, desired[SET_RESTRICTED]));
         frontend_release_list(rs, as_frontend(entry), now);
@@ -231,7 +231,7 @@ static bool goes_whole(const struct ruleset *rs, const struct port_entry *port)
     const size_t weight = slots_weight(&port->all) + (port->local ? slots_weight(port->local) : 0);
     return weight <= rs->config.portion / PORTION_OF_FEW ||
            entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry) ||
-           entry_desired(rs, SET_AFFINITY_TIMEOUTS, &port->entry);
+           entry_desired(SET_AFFINITY_TIMEOUTS, &port->entry);
 }
 
 /* Of service ports with very many slots, some go ahead, those of the newest first; frontends wait

@@ -105,40 +105,32 @@ void connections_restore(struct ruleset *rs, struct nft_socket *socket)
     stop(&rs->connections);
 }
 
-/* ---- when it ends ---- */
-
 static void note_element(void *ctx, const struct nft_element *element)
 {
     (void)element;
     *(bool *)ctx = true;
 }
 
-static void empty(const struct ruleset *rs, struct nft_socket *socket, const char *set)
+/* Numbers go to others meanwhile, so totals would not be true when it counts again. */
+void connections_end(struct ruleset *rs, struct nft_socket *socket)
 {
     struct nft_batch batch;
     struct error err = {0};
-    bool any = false;
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
-    if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set, note_element, &any,
-                                 &err) == 0 &&
-        any) {
-        nft_batch_flush_set(&batch, set);
-        nft_socket_commit(socket, &batch, &err);
+    for (enum counting_set set = rs->config.counting >= COUNT_SERVICES ? OF_ENDPOINTS : OF_SERVICES;
+         set < COUNTING_SETS && rs->config.counting < COUNT_ENDPOINTS; set++) {
+        bool any = false;
+        if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set_names[set],
+                                     note_element, &any, &err) == 0 &&
+            any)
+            nft_batch_flush_set(&batch, set_names[set]);
+        error_clear(&err);
     }
-    if (err.text)
+    if (!nft_batch_is_empty(&batch) && nft_socket_commit(socket, &batch, &err))
         log_debug(1, "connections", "family=%s counts of an earlier run stay: %s",
                   nft_family_name(rs->family), err.text);
     error_clear(&err);
     nft_batch_release(&batch);
-}
-
-/* Numbers go to others meanwhile, so totals would not be true when it counts again. */
-void connections_end(struct ruleset *rs, struct nft_socket *socket)
-{
-    if (rs->config.counting < COUNT_SERVICES)
-        empty(rs, socket, set_names[OF_SERVICES]);
-    if (rs->config.counting < COUNT_ENDPOINTS)
-        empty(rs, socket, set_names[OF_ENDPOINTS]);
 }
 
 /* ---- elements ---- */

@@ -100,9 +100,9 @@ static void print_entry(struct dump *d, enum table_set set, const struct entry *
             const struct key value = value_of_backend(d->rs->family, &steps.added[i]);
             print_element(d, set, key.bytes, value.bytes);
         }
-    } else if (entry_desired(d->rs, set, entry)) {
+    } else if (entry_desired(set, entry)) {
         const struct key key = entry_key(set, entry, 0);
-        const struct key value = key_of_number(entry_desired(d->rs, set, entry));
+        const struct key value = key_of_number(entry_desired(set, entry));
         print_element(d, set, key.bytes, value.bytes);
     }
 }

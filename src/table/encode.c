@@ -227,7 +227,7 @@ static void encode_set(struct ruleset *rs, size_t from, size_t end, enum phase p
         struct entry *entry = rs->dirty.v[i];
         if (entry->is_port != (phase != PHASE_FRONTENDS))
             continue;
-        const uint32_t applied = entry_applied(set, entry), desired = entry_desired(rs, set, entry);
+        const uint32_t applied = entry_applied(set, entry), desired = entry_desired(set, entry);
         const uint32_t value = op == ELEMENT_ADD ? desired : applied;
         if (applied == desired || value == 0)
             continue;

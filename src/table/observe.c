@@ -190,7 +190,7 @@ static bool is_of_packets(const struct ruleset *rs, const char *name)
     return false;
 }
 
-void ruleset_suspect_element(struct ruleset *rs, const char *name, const struct nft_element *from)
+void ruleset_recheck_element(struct ruleset *rs, const char *name, const struct nft_element *from)
 {
     const enum table_set set = set_of_name(name);
     if (is_of_packets(rs, name))
@@ -210,17 +210,17 @@ void ruleset_suspect_element(struct ruleset *rs, const char *name, const struct 
              (struct recheck){set, key_of_bytes(from->key, from->key ? from->key_length : 0)});
 }
 
-void ruleset_suspect_all(struct ruleset *rs)
+void ruleset_recheck_all(struct ruleset *rs)
 {
     rs->recheck_all = true;
 }
 
-void ruleset_suspect_rules(struct ruleset *rs)
+void ruleset_recheck_rules(struct ruleset *rs)
 {
     rs->recheck_rules = true;
 }
 
-bool ruleset_has_suspects(const struct ruleset *rs)
+bool ruleset_has_rechecks(const struct ruleset *rs)
 {
     return rs->recheck_all || rs->recheck_rules || rs->rechecks.n > 0;
 }
@@ -283,7 +283,7 @@ static size_t check_rules(struct ruleset *rs, struct nft_socket *socket)
     return rs->rules_wrong;
 }
 
-size_t ruleset_check_suspects(struct ruleset *rs, struct nft_socket *socket)
+size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket)
 {
     size_t changed = 0;
     if (rs->recheck_rules && rs->kernel_known && !rs->recheck_all)

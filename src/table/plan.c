@@ -89,9 +89,8 @@ static bool is_affine(const struct port_entry *port)
     return port->affinity && port->affinity->timeout && port->entry.desired && port->number;
 }
 
-uint32_t entry_desired(const struct ruleset *rs, enum table_set set, const struct entry *entry)
+uint32_t entry_desired(enum table_set set, const struct entry *entry)
 {
-    (void)rs;
     if (entry->quarantined || entry->staged)
         return entry_applied(set, entry);
     switch (set) {
@@ -275,7 +274,7 @@ void ruleset_new_instances(const struct ruleset *rs, instance_vec *out)
     vec_clear(out);
     vec_each (&rs->dirty, it)
         for (enum table_set set = first_set(*it); set < end_of_sets(*it); set++)
-            if (set_instance(set, entry_desired(rs, set, *it), &instance))
+            if (set_instance(set, entry_desired(set, *it), &instance))
                 need_instance(rs, &seen, instance, out);
     instances_clear(&seen);
     instances_sort(out);

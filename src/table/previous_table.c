@@ -109,20 +109,14 @@ int ruleset_give_way(struct ruleset *rs, struct nft_socket *socket, const struct
     bool ours = false, cluster_ip = false;
     struct nft_batch batch;
     *gave = false;
-    int result = ruleset_claim(rs, socket, &ours, err);
-    if (rs->owned_elsewhere) {
-        error_clear(err);
-        return 0;
-    }
-    if (result || !ours)
-        return result;
-    if (ruleset_probe_address(rs, socket, set_name(SET_CLUSTER_IPS), &frontend->address,
-                              &cluster_ip, err))
+    if (ruleset_claim(rs, socket, &ours, err) ||
+        (ours && ruleset_probe_address(rs, socket, set_name(SET_CLUSTER_IPS), &frontend->address,
+                                       &cluster_ip, err)))
         return -1;
-    if (cluster_ip)
+    if (!ours || cluster_ip)
         return 0;
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
-    result = encode_giving_way(rs, socket, frontend, &batch, err);
+    int result = encode_giving_way(rs, socket, frontend, &batch, err);
     if (result == 0 && !nft_batch_is_empty(&batch)) {
         result = nft_socket_commit(socket, &batch, err);
         *gave = result == 0;

@@ -187,7 +187,7 @@ static void blame_instance(struct taking *t, const struct instance *which, int w
         struct entry *entry = t->rs->dirty.v[i];
         bool needs = false;
         for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
-            needs = needs || (set_instance(set, entry_desired(t->rs, set, entry), &instance) &&
+            needs = needs || (set_instance(set, entry_desired(set, entry), &instance) &&
                               is_built_on(t->rs, instance, which));
         if (needs)
             take_entry(t, entry, why);
@@ -293,7 +293,7 @@ static void wake_frontends(struct ruleset *rs)
     rs->quarantine.ports_left = false;
     hash_table_each (&rs->frontends, struct entry, entry)
         if (!entry->dirty &&
-            entry_desired(rs, SET_SERVICES, entry) != entry_applied(SET_SERVICES, entry))
+            entry_desired(SET_SERVICES, entry) != entry_applied(SET_SERVICES, entry))
             ruleset_mark_dirty(rs, entry);
     skip(rs);
 }
@@ -366,10 +366,10 @@ void quarantine_free(struct ruleset *rs)
 
 /* ---- order ---- */
 
-static bool grows(const struct ruleset *rs, const struct entry *entry)
+static bool grows(const struct entry *entry)
 {
     for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
-        if (!entry_applied(set, entry) && entry_desired(rs, set, entry))
+        if (!entry_applied(set, entry) && entry_desired(set, entry))
             return true;
     return false;
 }
@@ -381,7 +381,7 @@ void quarantine_sort_dirty(struct ruleset *rs)
     struct entry **sorted = xcalloc(n ? n : 1, sizeof(struct entry *));
     for (int growing = 0; growing < 2; growing++)
         vec_each (&rs->dirty, it)
-            if (grows(rs, *it) == growing)
+            if (grows(*it) == growing)
                 sorted[at++] = *it;
     if (n)
         memcpy(rs->dirty.v, sorted, n * sizeof(struct entry *));

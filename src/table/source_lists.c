@@ -74,27 +74,18 @@ static void give_number(struct source_lists *lists, struct source_list *list, ui
     hash_table_add(&lists->by_number, key_by_number, &list->by_number);
 }
 
-static void unset_number(struct source_lists *lists, struct source_list *list)
-{
-    hash_table_remove(&lists->by_number, &list->by_number);
-    list->number = 0;
-}
-
-static void remove_list(struct source_lists *lists, struct source_list *list)
-{
-    if (list->found)
-        hash_table_remove(&lists->by_content, &list->link);
-    vec_free(&list->prefixes);
-    free(list);
-}
-
 /* Nothing of it is desired. */
 static void leave(struct source_lists *lists, struct source_list *list)
 {
     if (list->number)
-        unset_number(lists, list);
-    if (list->parked == 0 && list->holds == 0)
-        remove_list(lists, list);
+        hash_table_remove(&lists->by_number, &list->by_number);
+    list->number = 0;
+    if (list->parked > 0 || list->holds > 0)
+        return;
+    if (list->found)
+        hash_table_remove(&lists->by_content, &list->link);
+    vec_free(&list->prefixes);
+    free(list);
 }
 
 /* ---- holding ---- */

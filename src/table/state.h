@@ -41,7 +41,7 @@ struct entry {
     bool left : 1;        /* in ruleset->left */
     uint32_t
         rejection : 24; /* 0 unless the kernel rejected it last: the place among them, from 1 */
-    uint32_t seen;      /* which elements of the set that is audited */
+    uint32_t seen;      /* of the set that is audited: the place of what was, from 1 */
 };
 
 struct frontend_entry {
@@ -299,7 +299,7 @@ uint32_t route_drops(const struct port_route *route);
 
 /** What is desired of @entry, once it is planned, in a set of numbers; for now that is what is
  * applied of one that is quarantined, or of which just some slots go with this commit. */
-uint32_t entry_desired(const struct ruleset *rs, enum table_set set, const struct entry *entry);
+uint32_t entry_desired(enum table_set set, const struct entry *entry);
 
 /** Plans dirty entries: numbers of service ports, slots, affinity. */
 void ruleset_plan(struct ruleset *rs);
@@ -406,19 +406,19 @@ void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_el
 
 /**
  * Another program changed an element of @set; or something else of the table; or anything, since it
- * was not seen what. This is only noted, until ruleset_check_suspects().
+ * was not seen what. This is only noted, until ruleset_recheck().
  */
-void ruleset_suspect_element(struct ruleset *rs, const char *set, const struct nft_element *from);
-void ruleset_suspect_rules(struct ruleset *rs);
-void ruleset_suspect_all(struct ruleset *rs);
-bool ruleset_has_suspects(const struct ruleset *rs);
+void ruleset_recheck_element(struct ruleset *rs, const char *set, const struct nft_element *from);
+void ruleset_recheck_rules(struct ruleset *rs);
+void ruleset_recheck_all(struct ruleset *rs);
+bool ruleset_has_rechecks(const struct ruleset *rs);
 
 /**
  * Asks the kernel for the elements that were noted. What is not as it should be is repaired by the
  * next commit, which is due then: by the elements or chains concerned, by reading back all of the
  * table, or by making it anew if its maps and sets are others. Returns how much of it there is.
  */
-size_t ruleset_check_suspects(struct ruleset *rs, struct nft_socket *socket);
+size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
 
 /* ---- adopt.c ---- */
 
@@ -454,13 +454,14 @@ int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct r
  * shall be: what another program did might keep this one from ever learning that. Elements and the
  * records of packets stay. Any other table, and one that another program owns, is left alone; one
  * that can be owned is claimed. For a ruleset that knows nothing of the kernel yet.
- * @mended  whether something was wrong
+ * @repaired  whether something was wrong
  * -1: it is as it was; the error says why
  */
-int ruleset_mend(struct ruleset *rs, struct nft_socket *socket, bool *mended, struct error *err);
+int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
+                            struct error *err);
 
-/** Looks whether there is a table like ours, and becomes its owner if it shall have one. -1 also if
- * another program owns it. */
+/** Looks whether there is a table like ours, and becomes its owner if it shall have one. One that
+ * another program owns is not. */
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err);
 
 /* ---- commit.c ---- */

@@ -132,9 +132,9 @@ void table_foreign_change(struct table *table, const struct table_change *change
     if (!table->programmed)
         return;
     if (change->set)
-        ruleset_suspect_element(table->ruleset, change->set, change->element);
+        ruleset_recheck_element(table->ruleset, change->set, change->element);
     else
-        ruleset_suspect_rules(table->ruleset);
+        ruleset_recheck_rules(table->ruleset);
 }
 
 void table_foreign_lost(struct table *table)
@@ -142,7 +142,7 @@ void table_foreign_lost(struct table *table)
     table->look_again = !table->programmed;
     table->foreign.touched = table->programmed;
     if (table->programmed)
-        ruleset_suspect_all(table->ruleset);
+        ruleset_recheck_all(table->ruleset);
 }
 
 void table_foreign_settled(struct table *table, const struct table_program *program)
@@ -187,10 +187,10 @@ static double check_foreign(struct table *table, struct nft_socket *socket, doub
     foreign->grace = 0;
     foreign->layouts = layouts_made(table);
     const double begin = clock_monotonic();
-    size_t found = ruleset_check_suspects(table->ruleset, socket);
+    size_t found = ruleset_recheck(table->ruleset, socket);
     if (foreign->audited && found >= MUCH) {
-        ruleset_suspect_all(table->ruleset);
-        ruleset_check_suspects(table->ruleset, socket);
+        ruleset_recheck_all(table->ruleset);
+        ruleset_recheck(table->ruleset, socket);
     }
     foreign->repairing = foreign->repairing || found > 0;
     foreign->audited = foreign->audited && foreign->repairing;
@@ -411,7 +411,7 @@ double table_keep(struct table *table, struct nft_socket *socket, double now)
         return due;
     table->kept = now;
     table->look_again = false;
-    if (ruleset_mend(table->ruleset, socket, &repaired, &err))
+    if (ruleset_repair_previous(table->ruleset, socket, &repaired, &err))
         log_debug(1, "proxy", "family=%s the rules of the previous process were not checked: %s",
                   family_name(table->family), err.text);
     error_clear(&err);

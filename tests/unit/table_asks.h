@@ -241,7 +241,7 @@ COMMAND(mend)
     struct error err = {0};
     bool mended = true;
     restart();
-    const int result = ruleset_mend(ruleset, sock, &mended, &err);
+    const int result = ruleset_repair_previous(ruleset, sock, &mended, &err);
     ck_assert_int_eq(err.text != NULL, result != 0);
     ck_assert(result == 0 || !mended);
     error_clear(&err);
@@ -270,9 +270,9 @@ COMMAND(cleanup)
 /* How much there is to put right, of what was noted. */
 COMMAND(look)
 {
-    const size_t n = ruleset_check_suspects(ruleset, sock);
+    const size_t n = ruleset_recheck(ruleset, sock);
     fprintf(out, "%zu%s\n", n, ruleset_knows_kernel(ruleset) ? "" : ", all is read back");
-    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 0);
+    ck_assert_uint_eq(ruleset_recheck(ruleset, sock), 0);
 }
 
 static struct audit audit;
@@ -306,7 +306,7 @@ COMMAND(audit)
         audit_finish(&audit, ruleset, set, true);
     }
     audit_check_rules(ruleset, sock);
-    fputs(ruleset_has_suspects(ruleset) ? "suspects\n" : "", out);
+    fputs(ruleset_has_rechecks(ruleset) ? "suspects\n" : "", out);
 }
 
 /* Pieces of that: "audit-begin SET N", "audit-end SET". */

@@ -216,14 +216,14 @@ COMMAND(suspect)
     char *times = "1";
     const char *set = script_word(&words);
     if (strcmp(set, "rules") == 0)
-        ruleset_suspect_rules(ruleset);
+        ruleset_recheck_rules(ruleset);
     else if (strcmp(set, "all") == 0)
-        ruleset_suspect_all(ruleset);
+        ruleset_recheck_all(ruleset);
     const struct key key = read_key(&words);
     const struct nft_element element = {.key = key.bytes, .key_length = key.length};
     script_option(words, "times", &times);
     for (int n = atoi(times); key.length && n > 0; n--)
-        ruleset_suspect_element(ruleset, set, &element);
+        ruleset_recheck_element(ruleset, set, &element);
 }
 
 /* What of that is done behind "seen" is seen as well. */

@@ -284,7 +284,7 @@ static void check_beliefs(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
         look_through((enum family)i);
-        ck_assert_msg(!ruleset_has_suspects(ruleset_of((enum family)i)),
+        ck_assert_msg(!ruleset_has_rechecks(ruleset_of((enum family)i)),
                       "%s: the kernel holds something else than is believed",
                       family_name((enum family)i));
     }

@@ -47,7 +47,7 @@ static void begin_all(int which)
 static bool audit_finds(void)
 {
     audit_check_rules(ruleset, sock);
-    return ruleset_has_suspects(ruleset);
+    return ruleset_has_rechecks(ruleset);
 }
 
 static void put_right(void)
@@ -55,7 +55,7 @@ static void put_right(void)
     struct error err = {0};
     bool mended;
     restart();
-    ck_assert_int_eq(ruleset_mend(ruleset, sock, &mended, &err), 0);
+    ck_assert_int_eq(ruleset_repair_previous(ruleset, sock, &mended, &err), 0);
     ck_assert(mended);
     tell_desired();
     commit_sends(0, 0);

@@ -49,7 +49,7 @@ TEST_ROWS(an_audit_waits_for_the_news, all_news)
     take_one();
     const struct nft_element element = {.key = key_of_one.bytes, .key_length = key_of_one.length};
     const struct table_change change = {.family = family, .set = "services", .element = &element};
-    while (!ruleset_has_suspects(ruleset))
+    while (!ruleset_has_rechecks(ruleset))
         table_turn(table, false, NULL, sock, ++now);
     for (int ms = 0; ms < 100; ms += 10) {
         if (ms > 0 && ms == row->heard)
@@ -92,7 +92,7 @@ EACH_FAMILY(audits_go_on_in_pieces)
         ck_assert_double_eq(next, now + period);
         ck_assert(found == (audits == 0));
         found = false;
-        ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), audits == 0);
+        ck_assert_uint_eq(ruleset_recheck(ruleset, sock), audits == 0);
         commit_sends(audits == 0, 0);
         ck_assert_uint_eq(services(), 2);
     }
