@@ -295,7 +295,6 @@ static void wake_frontends(struct ruleset *rs)
         if (!entry->dirty &&
             entry_desired(SET_SERVICES, entry) != entry_applied(SET_SERVICES, entry))
             ruleset_mark_dirty(rs, entry);
-    skip(rs);
 }
 
 void quarantine_retry(struct ruleset *rs, double now)
@@ -320,6 +319,8 @@ void quarantine_retry(struct ruleset *rs, double now)
     }
     note_next(quarantine);
     wake_frontends(rs);
+    if (quarantine->all.n > 0 || rs->plain.skipped > 0) /* others may have been read back */
+        skip(rs);
 }
 
 void quarantine_applied(struct ruleset *rs)
