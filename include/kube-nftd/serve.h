@@ -76,7 +76,7 @@ struct http_listener *http_listener_open(struct ev_loop *loop, const struct list
 /** Closes the socket and all connections. NULL is fine. */
 void http_listener_close(struct http_listener *listener);
 
-/** What the query says @name is, unescaped and borrowed: "" for "?name", NULL without it. */
+/** The query's value of @name, unescaped and borrowed: "" for "?name", NULL without it. */
 const char *http_request_argument(const struct http_request *request, const char *name);
 
 /** Whether that value has a NUL in it (%00), so that what http_request_argument() gives is cut. */
@@ -108,10 +108,10 @@ void http_answer_stream(struct http_answer *answer, const char *type,
 /** Whether the request is a GET or HEAD; else answers 405. */
 bool http_answer_reads(const struct http_request *request, struct http_answer *answer);
 
-/* How a 503 begins after which it is worth to ask again soon. */
+/* How a 503 begins after which it is worth to try again soon. */
 #define HTTP_BUSY "busy"
 
-/** 503 for who asks while others are answered. */
+/** 503, while other requests are answered. */
 void http_answer_busy(struct http_answer *answer);
 
 /** The answer for a path that is not there: 404, "404 page not found". */
@@ -356,14 +356,14 @@ size_t connections_most(const struct explain_sources *sources, size_t most,
                         port_connections_vec *out);
 
 /*
- * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
+ * What load balancers and probes request:
  *
  * - /healthz and /livez on the health address (docs/behaviour.md 6.2), and /readyz, which is not
  *   one of kube-proxy: 200 once all families were programmed in full,
  * - one listener for each healthCheckNodePort and family (docs/behaviour.md 6.1, KEP-1669): 200
  *   while this node has a local ready endpoint, 503 when it has none, or only terminating ones.
  *
- * Owns its sockets; reads what it is told and changes nothing else.
+ * Owns its sockets.
  */
 
 /* A snapshot, asked for at each answer. A family is healthy if no change is overdue. */
@@ -390,10 +390,9 @@ struct health *health_new(struct ev_loop *loop, const struct event_sink *events,
 void health_free(struct health *health);
 
 /**
- * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port", or an address
- * alone for port 10256; 0.0.0.0 and [::] mean both
- * families). -1 with an error for an address that cannot be read. An address that cannot be bound
- * is logged and tried again every 5 s.
+ * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port", or an address alone for port
+ * 10256; 0.0.0.0 and [::] mean both families). -1 with an error for an address that cannot be read.
+ * An address that cannot be bound is logged and tried again every 5 s.
  */
 int health_listen(struct health *health, const char *bind, struct error *err);
 
@@ -420,7 +419,7 @@ bool health_service_is_listening(const struct health *health, const char *servic
 /**
  * Where the listeners of services are opened (docs/behaviour.md 6.1): on all addresses of @family
  * if @all, else on each of the @n @addresses (copied), which may be none. Those that are open
- * already and are still wanted stay open. Before the first call, nowhere.
+ * already and are still desired stay open. Before the first call, nowhere.
  */
 void health_set_addresses(struct health *health, enum family family, bool all,
                           const struct address *addresses, size_t n);
@@ -461,9 +460,9 @@ void metrics_histogram(struct metrics_page *page, const struct metrics_label *la
 
 /*
  * What the metrics address answers (docs/behaviour.md 6.3): /metrics in the text format of
- * Prometheus, packed by gzip for who asks; /healthz and /healthz/ping, which only say that the
- * process does, and /metrics/slis, which counts these; /proxyMode; and pages that others answer.
- * Owns its socket. The figures are asked for at each scrape, nothing is kept here.
+ * Prometheus, compressed with gzip on request; /healthz and /healthz/ping, which only say that the
+ * process runs, and /metrics/slis, which counts these; /proxyMode; and pages that are added. Owns
+ * its socket. Values are gathered at each scrape, nothing is kept here.
  */
 
 struct metrics;
@@ -495,8 +494,8 @@ void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn 
  * of the answer.
  */
 
-/** Answers 200 if all that came of the Service is in the kernel, 503 if not, 404 if nothing is
- * known of it, 400 if the question has no namespace or service. */
+/** Answers 200 if all that was received of the Service is applied, 503 if not, 404 if it is
+ * unknown, 400 if the request has no namespace or service. */
 void programmed_answer(const struct explain_sources *sources, const struct http_request *request,
                        struct http_answer *answer);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is answered on the health address and on the health check node ports, and which of these
- * ports are open. Answers are made from the facts of the moment they are asked for, so there is
- * nothing to invalidate.
+ * Answers on the health address and on the health check node ports, and which of these ports are
+ * open. An answer is made from what holds at the moment of the request: nothing is cached.
  */
 #include "kube-nftd/serve.h"
 
@@ -62,7 +61,8 @@ static char *service_body(const struct checked_service *service, bool healthy)
 {
     size_t length = strcspn(service->id, "/");
     char *id = xstrndup(service->id, length);
-    char *namespace = quoted(id), *name = quoted(service->id + length + 1);
+    char *namespace = quoted(id),
+         *name = quoted(service->id + length + (service->id[length] == '/'));
     char *body = xasprintf("{\n"
                            "\t\"service\": {\n"
                            "\t\t\"namespace\": %s,\n"

@@ -41,7 +41,7 @@ struct coming {
 
 struct http_client {
     struct http_client *prev, *next; /* in the list, as long as it is not ended */
-    double since;                    /* when it got on; clock_monotonic */
+    double since;                    /* its last progress; clock_monotonic */
     int fd;
     bool ended;
 };
@@ -51,9 +51,9 @@ struct http_listener {
     struct MHD_Daemon *daemon;
     http_answer_fn answer;
     void *ctx;
-    struct http_client *clients; /* by when they got on last; none that was ended */
+    struct http_client *clients; /* by their last progress; none that was ended */
     size_t n_clients;
-    bool came, went; /* some of them, since run() began */
+    bool came, went; /* some clients, since run() began */
     ev_io io;
     ev_timer timer;
 };
@@ -237,10 +237,11 @@ static enum MHD_Result answer_request(struct http_listener *listener,
 /* ---- connections ---- */
 
 /*
- * Which of them must end: who takes too long over what comes next, though it sends or reads a byte
- * now and then, and, where all places are taken, who has been at it longest. Who asks and reads the
- * answer at once is never that one, so a few slow clients cannot keep others from, say, the health
- * check of a load balancer. Ending one shuts its socket down; the library sees that and closes it.
+ * A client is ended that takes too long for its next step, though it may send or read a byte now
+ * and then; and where all places are taken, the one whose last step is the longest ago. A client
+ * that asks and reads the answer at once is never that one, so a few slow ones cannot keep others
+ * from, say, the health check of a load balancer. To end one its socket is shut down; the library
+ * sees that and closes it.
  */
 
 static void end_first(struct http_listener *listener)
@@ -252,8 +253,8 @@ static void end_first(struct http_listener *listener)
     shutdown(client->fd, SHUT_RDWR);
 }
 
-/* Its headers are there, or its answer is sent. */
-static void got_on(struct http_listener *listener, struct MHD_Connection *connection)
+/* The client's headers are there, or its answer is sent. */
+static void made_progress(struct http_listener *listener, struct MHD_Connection *connection)
 {
     struct http_client *client =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
@@ -302,7 +303,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)version;
     struct coming *coming = *state;
     if (!coming) {
-        got_on(cls, connection);
+        made_progress(cls, connection);
         *state = xcalloc(1, sizeof(*coming));
         return MHD_YES;
     }
@@ -323,7 +324,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
     (void)why;
     free(*state);
     *state = NULL;
-    got_on(cls, connection);
+    made_progress(cls, connection);
 }
 
 /* ---- the loop ---- */

@@ -37,7 +37,7 @@
 #elif defined(__powerpc64__)
 #define ARCHITECTURE "ppc64le"
 #else
-#define ARCHITECTURE ""
+#define ARCHITECTURE "unknown"
 #endif
 
 /* Which struct a value is a member of: metrics_sources, or one that is there for each IP family in
