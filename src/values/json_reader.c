@@ -489,6 +489,9 @@ static int gather(struct json_reader *reader, const char *piece, const char **p,
         case '\n':
             count_line(reader, piece, at - 1);
             break;
+        case '\0': /* as whole as it ever gets: zeros would be gathered up to the limit */
+            whole = true;
+            break;
         default:
             break;
         }
