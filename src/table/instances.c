@@ -169,16 +169,9 @@ void instances_sort(instance_vec *instances)
     instances->n = n;
 }
 
-void instances_list(const struct instances *instances, instance_vec *out)
+void instances_list(const struct instances *instances, bool used, instance_vec *out)
 {
     hash_table_each (&instances->entries, const struct instance_entry, entry)
-        if (entry->there)
-            vec_push(out, entry->instance);
-}
-
-void instances_list_used(const struct instances *instances, instance_vec *out)
-{
-    hash_table_each (&instances->entries, const struct instance_entry, entry)
-        if (entry->uses)
+        if (used ? entry->uses > 0 : entry->there)
             vec_push(out, entry->instance);
 }

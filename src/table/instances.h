@@ -49,9 +49,8 @@ void instances_become(struct instances *instances, const instance_vec *found);
 size_t instances_unused(const struct instances *instances);
 void instances_look_for_idle(struct instances *instances, instance_vec *out);
 
-/** Appends all that are there to @out; all that are used, there or not. */
-void instances_list(const struct instances *instances, instance_vec *out);
-void instances_list_used(const struct instances *instances, instance_vec *out);
+/** Appends all that are there to @out; or with @used all that are used, there or not. */
+void instances_list(const struct instances *instances, bool used, instance_vec *out);
 
 /** Sorts instances so that each is once in @instances, after those that it builds on. */
 void instances_sort(instance_vec *instances);

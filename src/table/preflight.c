@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Each feature is probed by a table with a piece of what nft-templates/ has. The pieces go the same
- * way as the templates do, so they are made of the same messages.
+ * Each feature is probed by a table with a piece of preflight.nft. The pieces go the same way as
+ * the other templates do, so they are made of the same messages.
  */
 #include "kube-nftd/table.h"
 
@@ -10,138 +10,41 @@
 #include <errno.h>
 #include <string.h>
 
-#define FRONTEND "${ip} daddr . meta l4proto . th dport"
-#define FRONTEND_TYPE "${ip_addr} . inet_proto . inet_service"
-
+/* The first one is what all others build on, the last what most kernels lack that lack anything. */
 static const struct feature {
-    const char *name, *config[FAMILY_COUNT], *purpose;
+    const char *piece; /* what blocks of preflight.nft are named by; "": the table is owned */
+    const char *name, *purpose;
     enum preflight_need need;
-    const char *sets;  /* blocks of the table, under names of its own; NULL for none */
-    bool owned;        /* the table has an owner */
-    const char *lines; /* of its chain, which may go to the chain "other" */
+    const char *config, *config_ipv6; /* NULL: the same */
 } features[] = {
-    /* The first one is what all others build on. */
-    {.name = "nf_tables",
-     .config = {"CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4",
-                "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6"},
-     .purpose = "everything",
-     .lines = "type filter hook prerouting priority -110;\n"
-              "drop\n"},
-    {.name = "maps and verdict maps",
-     .config = {"CONFIG_NF_TABLES", "CONFIG_NF_TABLES"},
-     .purpose = "finding the service of a packet",
-     .sets = "map services {\n"
-             "type " FRONTEND_TYPE " : classid\n"
-             "}\n"
-             "map picks {\n"
-             "type classid : verdict\n"
-             "elements = { 1:1 : goto other }\n"
-             "}\n"
-             "set frontends {\n"
-             "type " FRONTEND_TYPE "\n"
-             "}\n"
-             "set sources {\n"
-             "type ${ip_addr} . classid\n"
-             "}\n"
-             "map clients {\n"
-             "type classid . ${ip_addr} . inet_service : classid\n"
-             "}\n",
-     .lines = "meta priority set " FRONTEND " map @services meta priority vmap @picks\n"
-              "meta priority set meta priority . ${ip} daddr . th dport map @clients\n"
-              "meta priority set 0\n"
-              "meta priority set meta priority and ffff:ff00 or 0:8 ${ip} saddr . meta priority "
-              "@sources accept\n"
-              "meta l4proto { tcp, udp, sctp } " FRONTEND " @frontends drop\n"
-              "meta priority != 0 return\n"
-              "jump other\n"
-              "goto other\n"},
-    {.name = "packet mark and interface (meta)",
-     .config = {"CONFIG_NF_TABLES", "CONFIG_NF_TABLES"},
-     .purpose = "marking packets to masquerade",
-     .lines = "iifname \"cni0\" goto other\n"
-              "iifname != \"cali*\" goto other\n"
-              "meta l4proto tcp goto other\n"
-              "meta mark set meta mark or ${mark}\n"
-              "meta mark and ${mark} != 0 meta mark set meta mark xor ${mark}\n"},
-    {.name = "sets of ranges",
-     .config = {"CONFIG_NF_TABLES", "CONFIG_NF_TABLES"},
-     .purpose = "ranges of pod and service addresses",
-     .sets = "set ranges {\n"
-             "type ${ip_addr}\n"
-             "flags interval\n"
-             "}\n",
-     .lines = "${ip} saddr @ranges drop\n"
-              "${ip} saddr != @ranges drop\n"},
-    {.name = "connection tracking (ct)",
-     .config = {"CONFIG_NF_CONNTRACK, CONFIG_NFT_CT", "CONFIG_NF_CONNTRACK, CONFIG_NFT_CT"},
-     .purpose = "recognising new connections",
-     .sets = "map numbers {\n"
-             "type " FRONTEND_TYPE " : classid\n"
-             "}\n",
-     .lines = "ct state new ct status dnat jump other\n"
-              "meta priority set ct original ${ip} daddr . meta l4proto . ct original proto-dst "
-              "map @numbers\n"},
-    {.name = "chains that translate (nat)",
-     .config = {"CONFIG_NF_NAT, CONFIG_NFT_NAT", "CONFIG_NF_NAT, CONFIG_NFT_NAT"},
-     .purpose = "sending packets to endpoints",
-     .lines = "type nat hook prerouting priority -100;\n"},
-    {.name = "destinations from a map (dnat)",
-     .config = {"CONFIG_NF_NAT, CONFIG_NFT_NAT", "CONFIG_NF_NAT, CONFIG_NFT_NAT"},
-     .purpose = "sending packets to endpoints",
-     .sets = "map backends {\n"
-             "type classid : ${ip_addr} . inet_service\n"
-             "}\n",
-     .lines = "meta l4proto { tcp, udp, sctp } dnat ${ip} to meta priority map @backends\n"},
-    {.name = "random choice (numgen)",
-     .config = {"CONFIG_NFT_NUMGEN", "CONFIG_NFT_NUMGEN"},
-     .purpose = "picking an endpoint",
-     .sets = "set slots {\n"
-             "typeof " FRONTEND " . numgen random mod 1\n"
-             "}\n",
-     .lines = FRONTEND " . numgen random mod 3 @slots drop\n"},
-    {.name = "masquerade fully-random",
-     .config = {"CONFIG_NFT_MASQ", "CONFIG_NFT_MASQ"},
-     .purpose = "getting the replies back",
-     .lines = "masquerade fully-random\n"},
-    {.name = "elements made by packets (dynset)",
-     .config = {"Linux 5.4", "Linux 5.4"},
-     .purpose = "session affinity",
-     .sets = "map affinity {\n"
-             "type ${ip_addr} . classid : classid\n"
-             "size 1024\n"
-             "flags dynamic,timeout\n"
-             "}\n",
-     .lines = "meta priority set ${ip} saddr . meta priority map @affinity\n"
-              "update @affinity { ${ip} saddr . meta priority and ffff:0 timeout 10s : meta "
-              "priority }\n"
-              "delete @affinity { ${ip} saddr . meta priority and ffff:0 : meta priority }\n"},
-    {.name = "counters of elements (counter)",
-     .config = {"CONFIG_NFT_COUNTER", "CONFIG_NFT_COUNTER"},
-     .purpose = "counting connections",
-     .need = NEED_COUNTERS,
-     .sets = "set counts {\n"
-             "type ${ip_addr}\n"
-             "flags dynamic\n"
-             "}\n",
-     .lines = "update @counts { ${ip} saddr counter }\n"},
-    {.name = "reject",
-     .config = {"CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4",
-                "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6"},
-     .purpose = "rejecting where no endpoint serves",
-     .need = NEED_REJECT,
-     .lines = "reject\n"},
-    {.name = "type of an address (fib)",
-     .config = {"CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6"},
-     .purpose = "recognising packets to this host",
-     .need = NEED_FIB,
-     .lines = "fib saddr type local goto other\n"},
-    /* The last one is what most kernels lack that lack anything. */
-    {.name = "tables that stay ours (owner)",
-     .config = {"Linux 6.9", "Linux 6.9"},
-     .purpose = "protection from other programs",
-     .need = NEED_OWNER,
-     .owned = true,
-     .lines = ""},
+    {"nf-tables", "nf_tables", "everything", NEED_ALWAYS, "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4",
+     "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6"},
+    {"maps", "maps and verdict maps", "finding the service of a packet", NEED_ALWAYS,
+     "CONFIG_NF_TABLES", NULL},
+    {"meta", "packet mark and interface (meta)", "marking packets to masquerade", NEED_ALWAYS,
+     "CONFIG_NF_TABLES", NULL},
+    {"ranges", "sets of ranges", "ranges of pod and service addresses", NEED_ALWAYS,
+     "CONFIG_NF_TABLES", NULL},
+    {"ct", "connection tracking (ct)", "recognising new connections", NEED_ALWAYS,
+     "CONFIG_NF_CONNTRACK, CONFIG_NFT_CT", NULL},
+    {"nat", "chains that translate (nat)", "sending packets to endpoints", NEED_ALWAYS,
+     "CONFIG_NF_NAT, CONFIG_NFT_NAT", NULL},
+    {"dnat", "destinations from a map (dnat)", "sending packets to endpoints", NEED_ALWAYS,
+     "CONFIG_NF_NAT, CONFIG_NFT_NAT", NULL},
+    {"numgen", "random choice (numgen)", "picking an endpoint", NEED_ALWAYS, "CONFIG_NFT_NUMGEN",
+     NULL},
+    {"masquerade", "masquerade fully-random", "getting the replies back", NEED_ALWAYS,
+     "CONFIG_NFT_MASQ", NULL},
+    {"dynset", "elements made by packets (dynset)", "session affinity", NEED_ALWAYS, "Linux 5.4",
+     NULL},
+    {"counter", "counters of elements (counter)", "counting connections", NEED_COUNTERS,
+     "CONFIG_NFT_COUNTER", NULL},
+    {"reject", "reject", "rejecting where no endpoint serves", NEED_REJECT,
+     "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4", "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6"},
+    {"fib", "type of an address (fib)", "recognising packets to this host", NEED_FIB,
+     "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6"},
+    {"", "tables that stay ours (owner)", "protection from other programs", NEED_OWNER, "Linux 6.9",
+     NULL},
 };
 #define FEATURES (sizeof(features) / sizeof(features[0]))
 
@@ -155,37 +58,38 @@ static const char *const consequences[] = {
 
 /* ---- probing ---- */
 
-/* Appends a table with the pieces of @n features, in the form of a template. */
+static bool is_of(const struct feature *feature, const char *name)
+{
+    const size_t length = strlen(feature->piece);
+    return length > 0 && strncmp(name, feature->piece, length) == 0 &&
+           (name[length] == '\0' || name[length] == '-');
+}
+
+/* Appends a table with the pieces of @n features. */
 static int add_features(const struct feature *from, size_t n, enum family family,
                         struct nft_batch *batch, struct error *err)
 {
-    char *text = NULL;
-    size_t length = 0;
-    bool owned = false;
-    struct layout layout;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        alloc_failed();
-    fputs("table ${ip} kube-nftd {\n", out);
-    for (size_t i = 0; i < n; i++) {
-        owned = owned || from[i].owned;
-        fprintf(out, "%schain probe-%zu {\n%s}\n", from[i].sets ? from[i].sets : "", i,
-                from[i].lines);
-    }
-    fputs("chain other {\n}\n}\n", out);
-    if (fclose(out))
-        alloc_failed();
-
-    const struct template template = {"preflight", text};
     const struct layout_vars vars = {.family = family, .mark = "0x4000"};
+    struct layout all, used = {.file = preflight_template.file, .family = family};
+    if (layout_parse(&preflight_template, &vars, &all, err))
+        return -1;
+    bool owned = false;
+    vec_push(&used.chains, all.chains.v[0]); /* where the others may lead */
+    for (size_t i = 0; i < n; i++) {
+        owned = owned || !*from[i].piece;
+        vec_each (&all.sets, set)
+            if (is_of(&from[i], set->name))
+                vec_push(&used.sets, *set);
+        vec_each (&all.chains, chain)
+            if (is_of(&from[i], chain->name))
+                vec_push(&used.chains, *chain);
+    }
     nft_batch_turn_to(batch, family);
     nft_batch_add_table(batch, owned, "forgotten at once");
-    int result = layout_parse(&template, &vars, &layout, err);
-    if (result == 0) {
-        result = program_layout(&layout, true, batch, err);
-        layout_free(&layout);
-    }
-    free(text);
+    int result = program_layout(&used, true, batch, err);
+    vec_free(&used.sets);
+    vec_free(&used.chains);
+    layout_free(&all);
     return result;
 }
 
@@ -246,7 +150,9 @@ static void probe_family(struct nft_socket *socket, enum family family, size_t k
         struct preflight_result *result = &out->results[i];
         const bool tried = i == 0 || out->results[0].works;
         *result = (struct preflight_result){.feature = feature->name,
-                                            .config = feature->config[family],
+                                            .config = family == FAMILY_IPV6 && feature->config_ipv6
+                                                          ? feature->config_ipv6
+                                                          : feature->config,
                                             .purpose = feature->purpose,
                                             .need = feature->need};
         if (i >= known && tried)

@@ -95,7 +95,7 @@ static int read_once(struct repair *r, struct nft_socket *socket, bool *steady, 
 static int read_both(struct repair *r, struct nft_socket *socket, struct error *err)
 {
     bool steady = false;
-    instances_list_used(&r->ruleset->instances, &r->instances);
+    instances_list(&r->ruleset->instances, true, &r->instances);
     for (int tries = 0; tries < READ_TRIES && !steady; tries++)
         if (read_once(r, socket, &steady, err))
             return -1;
@@ -200,7 +200,7 @@ int rules_check(const struct ruleset *rs, struct nft_socket *socket, bool *same,
     struct repair r = {.ruleset = rs};
     int result = read_both(&r, socket, err);
     const size_t n = r.instances.n;
-    instances_list(&rs->instances, &r.instances);
+    instances_list(&rs->instances, false, &r.instances);
     instances_sort(&r.instances);
     *same = result == 0 && rules_same(&r.found, &r.expected) && r.instances.n == n;
     free_repair(&r);

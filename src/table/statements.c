@@ -495,18 +495,14 @@ static bool read_reject(struct reader *r, uint32_t type)
 
 static bool read_verdict(struct reader *r, uint32_t verdict)
 {
-    ADD(r, "immediate", {NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT}, {NFTNL_EXPR_IMM_VERDICT, verdict});
-    return true;
-}
-
-static bool read_jump(struct reader *r, uint32_t verdict)
-{
+    const bool leads = verdict == (uint32_t)NFT_JUMP || verdict == (uint32_t)NFT_GOTO;
     char chain[NAME_SIZE];
-    if (!take_name(r, chain))
+    if (leads && !take_name(r, chain))
         return false;
-    nftnl_expr_set_str(ADD(r, "immediate", {NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT},
-                           {NFTNL_EXPR_IMM_VERDICT, verdict}),
-                       NFTNL_EXPR_IMM_CHAIN, chain);
+    struct nftnl_expr *expr = ADD(r, "immediate", {NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT},
+                                  {NFTNL_EXPR_IMM_VERDICT, verdict});
+    if (leads)
+        nftnl_expr_set_str(expr, NFTNL_EXPR_IMM_CHAIN, chain);
     return true;
 }
 
@@ -529,8 +525,8 @@ static const struct statement {
     {"accept", read_verdict, NF_ACCEPT},
     {"drop", read_verdict, NF_DROP},
     {"return", read_verdict, (uint32_t)NFT_RETURN},
-    {"jump", read_jump, (uint32_t)NFT_JUMP},
-    {"goto", read_jump, (uint32_t)NFT_GOTO},
+    {"jump", read_verdict, (uint32_t)NFT_JUMP},
+    {"goto", read_verdict, (uint32_t)NFT_GOTO},
 };
 
 static bool read_statement(struct reader *r)

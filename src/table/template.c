@@ -18,6 +18,7 @@ TEMPLATE(local_pick);
 TEMPLATE(source_ranges);
 TEMPLATE(affinity);
 TEMPLATE(learn);
+TEMPLATE(preflight);
 
 const struct template templates[TEMPLATE_COUNT] = {
     [TEMPLATE_BASE] = {"base.nft", nft_template_base},
@@ -27,6 +28,7 @@ const struct template templates[TEMPLATE_COUNT] = {
     [TEMPLATE_AFFINITY] = {"affinity.nft", nft_template_affinity},
     [TEMPLATE_LEARN] = {"learn.nft", nft_template_learn},
 };
+const struct template preflight_template = {"preflight.nft", nft_template_preflight};
 
 /* FNV-1a over texts with a NUL behind each, so that it matters where one ends. */
 uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning)

@@ -93,6 +93,9 @@ enum template_id {
 };
 extern const struct template templates[TEMPLATE_COUNT];
 
+/* What the kernel is asked for before there is a table: preflight.c. */
+extern const struct template preflight_template;
+
 /**
  * Reads a template. The error says file and line. The caller frees @layout; on failure nothing is
  * left in it.

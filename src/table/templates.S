@@ -14,4 +14,5 @@ nft_template_\name:
     template source_ranges, "source-ranges.nft"
     template affinity, "affinity.nft"
     template learn, "learn.nft"
+    template preflight, "preflight.nft"
     .section .note.GNU-stack,"",%progbits
