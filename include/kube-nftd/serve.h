@@ -117,8 +117,8 @@ void http_answer_busy(struct http_answer *answer);
 /** The answer for a path that is not there: 404, "404 page not found". */
 void http_answer_not_found(struct http_answer *answer);
 
-/* Trees of facts, as cJSON: what a page of the daemon says, and a command prints.
- * Adding to one never fails. */
+/* Trees of facts, as cJSON: what a page of the daemon says, and a command prints. Adding to one
+ * never fails. */
 
 struct fact {
     const char *key;
@@ -237,8 +237,7 @@ struct explain_sources {
     bool from_manifests; /* nobody programs this: it was just computed */
     bool unhealthy;      /* health checks answer 503 for it, whatever endpoints there are */
     const char *node_name;
-    const char
-        *encodings[KIND_COUNT]; /* in which objects come, "protobuf"; NULL: none came, or files */
+    const char *encodings[KIND_COUNT]; /* of what the API server sends, "protobuf"; or NULL */
     const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
     const struct service_cidr_cache *service_cidrs;
@@ -556,13 +555,12 @@ struct daemon_status {
     const char *paths;        /* that the metrics address answers, between blanks */
 };
 
-/* What people see of it. */
-extern const struct view view_status[];
-
 /** Answers GET /status. */
 void status_answer(const struct daemon_status *status, struct http_answer *answer);
 
-/* Pages for people, which promise no format (docs/behaviour.md 6.3). This one is the same by
+extern const struct view view_status[]; /* of that page */
+
+/* Pages for people, which promise no format (docs/behaviour.md 6.3). This one is /status by
  * view_status. */
 void diagnostics_statusz(const struct daemon_status *status, struct http_answer *answer);
 

@@ -131,7 +131,7 @@ cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
     struct reply reply = {0};
     cJSON *answer = NULL;
     char *address = daemon_address(bind, err);
-    *unreachable = false;
+    bool nobody = false;
     if (!address)
         return NULL;
     CURL *curl = curl_easy_init();
@@ -150,7 +150,9 @@ cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
     if (code == CURLE_OK)
         answer = read_reply(&reply, address, kind, err);
     else
-        *unreachable = fail(curl, code, address, reply.too_long, err);
+        nobody = fail(curl, code, address, reply.too_long, err);
+    if (unreachable)
+        *unreachable = nobody;
     curl_easy_cleanup(curl);
     vec_free(&reply.body);
     free(url);

@@ -13,7 +13,7 @@
 /**
  * Fetches the page @path with @query of the daemon that listens at @bind, for the caller to delete;
  * again and again for a while if it is busy. It must be JSON of that @kind. NULL with an error that
- * says what is there instead; @unreachable says whether that is nothing.
+ * says what is there instead; @unreachable (may be NULL) says whether that is nothing.
  */
 cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
                   const char *const (*query)[2], bool *unreachable, struct error *err);

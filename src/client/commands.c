@@ -47,7 +47,7 @@ static enum explain_status explain_status_of(const cJSON *answer)
 
 static int run_explain(const struct options *options, command_compute_fn compute, struct error *err)
 {
-    bool endpoints = options->command == COMMAND_ENDPOINTS, unreachable;
+    bool endpoints = options->command == COMMAND_ENDPOINTS;
     struct explain_query query;
     if (explain_query_parse(options->subject, &query, err) == 0 && endpoints && !query.service_id) {
         explain_query_clear(&query);
@@ -62,8 +62,8 @@ static int run_explain(const struct options *options, command_compute_fn compute
         options->manifests
             ? compute(options, explain, &query, err)
             : ask_daemon(options->metrics_bind_address, EXPLAIN_KIND, "/explain",
-                         ASK_QUERY({"what", query.text}, {"all", query.all ? "true" : NULL}),
-                         &unreachable, err);
+                         ASK_QUERY({"what", query.text}, {"all", query.all ? "true" : NULL}), NULL,
+                         err);
     explain_query_clear(&query);
     if (!answer)
         return -1;
@@ -106,13 +106,12 @@ static int run_list(const struct options *options, command_compute_fn compute, s
 {
     char *rest = xstrdup(options->subject), *namespace = strsep(&rest, "/");
     const struct list_query query = {namespace, rest};
-    bool unreachable;
     cJSON *answer =
         options->manifests
             ? compute(options, list_facts, &query, err)
             : ask_daemon(options->metrics_bind_address, LIST_KIND, "/list",
-                         ASK_QUERY({"namespace", query.namespace}, {"name", query.name}),
-                         &unreachable, err);
+                         ASK_QUERY({"namespace", query.namespace}, {"name", query.name}), NULL,
+                         err);
     free(namespace);
     if (!answer)
         return -1;
@@ -128,7 +127,7 @@ static int run_list(const struct options *options, command_compute_fn compute, s
 
 static int run_status(const struct options *options, struct error *err)
 {
-    bool unreachable;
+    bool unreachable = false;
     cJSON *answer = ask_daemon(options->metrics_bind_address, STATUS_KIND, "/status",
                                ASK_QUERY({NULL}), &unreachable, err);
     if (answer)

@@ -52,10 +52,9 @@ static void add_row(struct table *table, char *name, const cJSON *item)
 
 static int read_services(const char *bind, struct table *table, struct error *err)
 {
-    bool unreachable;
     const cJSON *item;
     cJSON *answer =
-        ask_daemon(bind, CONNECTIONS_KIND, "/connections", ASK_QUERY({NULL}), &unreachable, err);
+        ask_daemon(bind, CONNECTIONS_KIND, "/connections", ASK_QUERY({NULL}), NULL, err);
     if (!answer)
         return -1;
     table->at = number_at(answer, "countedAt");
@@ -73,10 +72,9 @@ static int read_services(const char *bind, struct table *table, struct error *er
 static int read_endpoints(const char *bind, const char *service, struct table *table,
                           struct error *err)
 {
-    bool unreachable;
     const cJSON *port, *item;
     cJSON *answer = ask_daemon(bind, EXPLAIN_KIND, "/explain",
-                               ASK_QUERY({"what", service}, {"all", "true"}), &unreachable, err);
+                               ASK_QUERY({"what", service}, {"all", "true"}), NULL, err);
     if (!answer)
         return -1;
     table->at = clock_monotonic();
