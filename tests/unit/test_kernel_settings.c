@@ -6,7 +6,9 @@
 #include "kube-nftd/host.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@ static const struct {
     {"liberal", SYSCTLS "tcp_be_liberal", "0\n"},
     {"udp", SYSCTLS "udp_timeout", "30\n"},
     {"udp-stream", SYSCTLS "udp_timeout_stream", "120\n"},
+    {"oom", "proc/self/oom_score_adj", "0\n"},
 };
 
 static long cpus;
@@ -123,6 +126,24 @@ COMMAND(apply)
     if (failed)
         fprintf(out, "%zu failed\n", failed);
     write_logged(out, LOG_LEVEL_INFO);
+}
+
+/* oom SCORE [full] [VERBOSITY]: the score is set, where files have no room; what is logged. */
+COMMAND(oom)
+{
+    struct rlimit before, room;
+    int score = atoi(script_word(&words)), verbosity = atoi(words + strcspn(words, "0123456789"));
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    room = before;
+    if (strstr(words, "full"))
+        room.rlim_cur = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    log_set_verbosity(verbosity);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &room), 0);
+    oom_score_adjust(score, test_folder());
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    log_set_verbosity(0);
+    write_logged(out, LOG_LEVEL_DEBUG);
 }
 
 /* show NAME...: their first lines. */
