@@ -55,7 +55,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
         if (!d->programmed)
             alloc_give_back(); /* what it took to read all objects and to send everything */
         d->programmed = true;
-        object_source_programmed(&d->source, proxy_refused(d->proxy));
+        startup_taint_programmed(d->source.startup, proxy_refused(d->proxy));
     }
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {

@@ -64,7 +64,7 @@ bool object_source_is_exhausted(const struct object_source *source, const struct
     if (!proxy_is_synced(proxy))
         return false;
     for (int kind = 0; source->apiserver && kind < KIND_COUNT; kind++)
-        if (!reflector_has_answer(source->reflectors[kind]))
+        if (!reflector_stats(source->reflectors[kind]).answered)
             return false;
     return true;
 }
@@ -106,11 +106,6 @@ void object_source_open_writers(struct object_source *source, const struct optio
 void object_source_node_seen(void *source, const struct node *node)
 {
     startup_taint_node_seen(((const struct object_source *)source)->startup, node);
-}
-
-void object_source_programmed(const struct object_source *source, size_t refused)
-{
-    startup_taint_programmed(source->startup, refused);
 }
 
 void object_source_started(const struct object_source *source)

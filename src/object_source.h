@@ -47,9 +47,6 @@ bool object_source_is_exhausted(const struct object_source *source, const struct
 /** The own Node as it is now, or NULL: proxy_config's node_seen, with the source as its ctx. */
 void object_source_node_seen(void *source, const struct node *node);
 
-/** All tables are applied but for @refused things, as startup_taint_programmed() says. */
-void object_source_programmed(const struct object_source *source, size_t refused);
-
 /** The daemon says that it has started (docs/behaviour.md 9.1). */
 void object_source_started(const struct object_source *source);
 

@@ -247,6 +247,9 @@ struct reflector;
 
 /* What happened since the start. Texts are borrowed until the next event. */
 struct reflector_stats {
+    /* It is known what there is: the sink has its first contents, or the server has answered that
+     * there are none to be had (403, 404). */
+    bool answered;
     uint64_t lists;       /* whole contents taken, by a list or a stream */
     uint64_t resumes;     /* watches opened that go on from a version remembered, without a list */
     uint64_t events;      /* of watches, each with an object */
@@ -271,10 +274,6 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
 
 /** Ends the request that is open. Not to be called from the sink. */
 void reflector_free(struct reflector *reflector);
-
-/** Whether it is known what there is: the sink has its first contents, or the server has said that
- * there are none to be had (403, 404). */
-bool reflector_has_answer(const struct reflector *reflector);
 
 /** What has happened up to now; of NULL, nothing. */
 struct reflector_stats reflector_stats(const struct reflector *reflector);

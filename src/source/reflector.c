@@ -139,7 +139,7 @@ static void take_contents(struct reflector *r, object_vec *objects, char **versi
     *version = NULL;
     r->version_unusable = false;
     r->restreamed = false;
-    r->answered = true;
+    r->stats.answered = true;
     r->sink->replace(r->sink->ctx, r->collection.kind, objects);
 }
 
@@ -300,7 +300,7 @@ static bool list_otherwise(struct reflector *r, const struct api_status *status)
 
 static void list_refused(struct reflector *r, const struct api_status *status)
 {
-    r->answered = r->answered || status->code == 403 || status->code == 404;
+    r->stats.answered |= status->code == 403 || status->code == 404;
     if (list_otherwise(r, status))
         return;
     /* Perhaps it is the version that the server does not understand. */
@@ -620,11 +620,6 @@ void reflector_free(struct reflector *r)
     free(r->version);
     retry_clear(&r->retry);
     free(r);
-}
-
-bool reflector_has_answer(const struct reflector *r)
-{
-    return r->answered;
 }
 
 struct reflector_stats reflector_stats(const struct reflector *r)

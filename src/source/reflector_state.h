@@ -45,7 +45,6 @@ struct reflector {
     char *version; /* of the last contents or event; NULL before them */
     /* The server refused that version: the newest state is asked for until contents come. */
     bool version_unusable;
-    bool answered;   /* by contents, or by 403 or 404 */
     bool listed;     /* by a list, and no watch was opened since */
     bool relisted;   /* a watch was refused as too old; since then none has lasted, and we did not
                         wait */

@@ -334,7 +334,7 @@ static void do_due(char *words)
 
 static void do_answered(char *words)
 {
-    fputs(reflector_has_answer(reflector) ? "yes\n" : "no\n", seen);
+    fputs(reflector_stats(reflector).answered ? "yes\n" : "no\n", seen);
 }
 
 static const struct {
