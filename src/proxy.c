@@ -173,8 +173,8 @@ static int make_tables(struct proxy *proxy, const struct proxy_config *config, s
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
-    const struct caches_ops caches_ops = {on_node, on_node_gone, on_nodes_complete, on_triggered,
-                                          proxy};
+    const struct caches_ops caches_ops = {on_node,      on_node_gone,     on_nodes_complete,
+                                          on_triggered, on_service_cidrs, proxy};
     const struct node_info_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->node_name = xstrdup(config->node.name);
     proxy->portion = config->portion ? config->portion : PORTION;
@@ -182,7 +182,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->flows = config->flows;
     proxy->node_seen = config->node_seen;
     proxy->node_seen_ctx = config->node_seen_ctx;
-    caches_init(&proxy->caches, &caches_ops, on_service_cidrs);
+    caches_init(&proxy->caches, &caches_ops);
     proxy->caches.no_external_ips = config->no_external_ips;
     if (make_tables(proxy, config, err)) {
         proxy_free(proxy);
@@ -361,7 +361,7 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
     *sources = (struct explain_sources){.complete = proxy_is_synced(proxy),
                                         .node_name = proxy->node_name,
                                         .slices = proxy->caches.slices,
-                                        .service_cidrs = proxy->caches.service_cidrs,
+                                        .service_cidrs = proxy->caches.covered,
                                         .services = proxy->caches.services,
                                         .policy = proxy->policy,
                                         .health = proxy->health,

@@ -179,37 +179,9 @@ void service_cache_applied(struct service_cache *cache, const bool applied[FAMIL
 bool service_cache_versions(const struct service_cache *cache, const char *id,
                             struct object_versions *out);
 
-/* ---- ServiceCIDRs ---- */
-
-/*
- * ServiceCIDRs and what they cover together (KEP-1880, docs/behaviour.md 1.5). They may overlap or
- * be equal; a range is covered until the last of them that holds it is gone. There are a handful
- * and they hardly ever change, so each change looks at all.
- */
-struct service_cidr_cache;
-
-/* Told when what is covered in @family changed: disjoint ranges in ascending order, borrowed. */
-typedef void (*service_cidrs_changed_fn)(void *ctx, enum family family, const range_vec *ranges);
-
-struct service_cidr_cache *service_cidr_cache_new(service_cidrs_changed_fn changed, void *ctx);
-void service_cidr_cache_free(struct service_cidr_cache *cache);
-
-/** Adds @service_cidr or replaces the one of its id. Takes @service_cidr. */
-void service_cidr_cache_put(struct service_cidr_cache *cache, struct service_cidr *service_cidr);
-
-/** Forgets the ServiceCIDR @id; an unknown one is fine. */
-void service_cidr_cache_remove(struct service_cidr_cache *cache, const char *id);
-
-/** Forgets every ServiceCIDR whose id is not in @keep (objects of KIND_SERVICECIDR). */
-void service_cidr_cache_retain(struct service_cidr_cache *cache, const object_vec *keep);
-
-/** Whether a ServiceCIDR holds @address. */
-bool service_cidr_cache_contains(const struct service_cidr_cache *cache, enum family family,
-                                 const struct address *address);
-
 /* ---- all of them ---- */
 
-/* Told of what no cache keeps. */
+/* Told of what no cache keeps, and of ServiceCIDRs. */
 struct caches_ops {
     /* A Node came or changed. */
     void (*node)(void *ctx, const struct node *node);
@@ -219,6 +191,10 @@ struct caches_ops {
     /* @slice, which just came and makes a difference, says that it began at @time (seconds since
      * 1970). */
     void (*triggered)(void *ctx, const struct endpoint_slice *slice, double time);
+    /* What the ServiceCIDRs cover together in @family changed: disjoint ranges in ascending order,
+     * borrowed. They may overlap or be equal; a range is covered until the last of them that holds
+     * it is gone (KEP-1880, docs/behaviour.md 1.5). */
+    void (*covered)(void *ctx, enum family family, const range_vec *ranges);
     void *ctx;
 };
 
@@ -227,17 +203,16 @@ struct caches {
     struct object_sink sink;
     struct service_cache *services;
     struct endpoint_slice_cache *slices;
-    struct service_cidr_cache *service_cidrs;
-    bool no_external_ips;          /* those of Services are dropped */
-    bool complete[KIND_COUNT];     /* all objects of the kind came once */
-    uint64_t rejected[KIND_COUNT]; /* how often an object could not be read */
+    VEC(struct service_cidr *) service_cidrs;
+    range_vec covered[FAMILY_COUNT]; /* as ops.covered was told last */
+    bool no_external_ips;            /* those of Services are dropped */
+    bool complete[KIND_COUNT];       /* all objects of the kind came once */
+    uint64_t rejected[KIND_COUNT];   /* how often an object could not be read */
     struct caches_ops ops;
 };
 
-/** Empty caches; @caches stays where it is. @cidrs_changed is called with @ops->ctx. Release with
- * caches_clear(). */
-void caches_init(struct caches *caches, const struct caches_ops *ops,
-                 service_cidrs_changed_fn cidrs_changed);
+/** Empty caches; @caches stays where it is. Release with caches_clear(). */
+void caches_init(struct caches *caches, const struct caches_ops *ops);
 void caches_clear(struct caches *caches);
 
 /** Whether Services and EndpointSlices are complete. */

@@ -240,7 +240,7 @@ struct explain_sources {
     const char *encodings[KIND_COUNT]; /* of what the API server sends, "protobuf"; or NULL */
     const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
-    const struct service_cidr_cache *service_cidrs;
+    const range_vec *service_cidrs; /* what they cover, by family */
     const struct policy *policy;
     const struct health *health; /* NULL: nobody answers balancers here */
     bool no_external_ips;        /* external IPs of Services are not proxied */

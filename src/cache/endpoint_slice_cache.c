@@ -224,8 +224,10 @@ static void count_seen(struct endpoint_slice_cache *cache, const struct endpoint
 
 static struct known_object known_of(const struct cached_slice *entry)
 {
-    const struct endpoint_slice *slice = entry->slice;
-    struct known_object known = {&slice->version, entry->changed, {false, false}};
+    const struct endpoint_slice *slice = entry ? entry->slice : NULL;
+    struct known_object known = {.version = slice ? &slice->version : NULL};
+    if (slice)
+        known.changed = entry->changed;
     if (contributes(slice))
         known.concerns[slice->family] = true;
     return known;
@@ -237,13 +239,10 @@ static bool note_version(struct endpoint_slice_cache *cache, struct cached_slice
                          const struct endpoint_slice *after)
 {
     const struct endpoint_slice *before = entry->slice;
-    struct known_object known = {0};
     if (!contributes(before) && !contributes(after))
         return false;
-    if (before)
-        known = known_of(entry);
     entry->changed = versions_change(&cache->versions, before ? before->id : after->id,
-                                     before ? before->service_id : NULL, before ? &known : NULL);
+                                     before ? before->service_id : NULL, known_of(entry));
     return true;
 }
 
@@ -356,10 +355,7 @@ static void add_versions(const struct versions_query *query, const char *id,
                          const struct cached_slice *entry)
 {
     struct object_versions versions;
-    struct known_object known = {0};
-    if (entry)
-        known = known_of(entry);
-    if (versions_of(&query->cache->versions, id, entry ? &known : NULL, &versions))
+    if (versions_of(&query->cache->versions, id, known_of(entry), &versions))
         vec_push(query->out, versions);
 }
 

@@ -7,14 +7,16 @@
  * when there are twice as many as the last sweep kept, and so many more. */
 #define SWEEP_ALLOWANCE 1024
 
-/* A change that is not applied in both families yet, as far as a family held anything before it; or
- * an object that could not be read. */
+/* What is known of an object beside what the cache has. */
 struct remembered {
     struct hash_link link; /* by id */
-    char *owner;           /* before the change; NULL: none */
+    /* Of a change that is not applied in both families yet: */
     generation changed;
-    /* What the families held before the change. Of a rejected object, its version is the first. */
-    struct object_version versions[FAMILY_COUNT];
+    struct object_version held[FAMILY_COUNT]; /* before it */
+    char *owner;                              /* before it; NULL: none */
+    /* Of a version that could not be read: */
+    struct object_version rejected;
+    char *rejected_owner; /* NULL: not known, or none */
     char id[];
 };
 
@@ -23,39 +25,48 @@ static struct hash_key key_of(const struct hash_link *link)
     return hash_key_of_text(((const struct remembered *)link)->id);
 }
 
-static struct remembered *find(const struct hash_table *all, const char *id)
+static struct remembered *find(const struct versions *versions, const char *id)
 {
-    return hash_table_find(all, key_of, hash_key_of_text(id));
+    return hash_table_find(&versions->remembered, key_of, hash_key_of_text(id));
 }
 
-static struct remembered *add(struct hash_table *all, const char *id)
+static struct remembered *find_or_add(struct versions *versions, const char *id)
 {
+    struct remembered *it = find(versions, id);
     size_t length = strlen(id);
-    struct remembered *it = xcalloc(1, sizeof(*it) + length + 1);
+    if (it)
+        return it;
+    it = xcalloc(1, sizeof(*it) + length + 1);
     memcpy(it->id, id, length);
-    hash_table_add(all, key_of, &it->link);
+    hash_table_add(&versions->remembered, key_of, &it->link);
     return it;
 }
 
-static void forget(struct hash_table *all, struct remembered *it)
+static bool holds_anything(const struct remembered *it)
 {
-    hash_table_remove(all, &it->link);
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        object_version_clear(&it->versions[family]);
-    free(it->owner);
-    free(it);
+    return object_version_is_set(&it->held[FAMILY_IPV4]) ||
+           object_version_is_set(&it->held[FAMILY_IPV6]);
 }
 
-static void forget_all(struct hash_table *all)
+/* Forgets what says nothing. */
+static void tidy(struct versions *versions, struct remembered *it)
 {
-    hash_table_each (all, struct remembered, it)
-        forget(all, it);
+    if (object_version_is_set(&it->rejected) || holds_anything(it))
+        return;
+    hash_table_remove(&versions->remembered, &it->link);
+    free(it->owner);
+    free(it->rejected_owner);
+    free(it);
 }
 
 void versions_clear(struct versions *versions)
 {
-    forget_all(&versions->pending);
-    forget_all(&versions->rejected);
+    hash_table_each (&versions->remembered, struct remembered, it) {
+        object_version_clear(&it->held[FAMILY_IPV4]);
+        object_version_clear(&it->held[FAMILY_IPV6]);
+        object_version_clear(&it->rejected);
+        tidy(versions, it);
+    }
 }
 
 static bool is_applied(const struct versions *versions, generation changed)
@@ -68,87 +79,65 @@ static bool is_applied(const struct versions *versions, generation changed)
 
 /* ---- changes ---- */
 
-static bool holds_anything(const struct remembered *change)
-{
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        if (object_version_is_set(&change->versions[family]))
-            return true;
-    return false;
-}
-
-/* A family that the last change before this one has reached holds what that one made. Returns
- * whether there is such a family. */
-static bool remember_held(const struct versions *versions, struct remembered *change,
-                          const struct known_object *before)
-{
-    bool any = false;
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        if ((before ? before->changed : change->changed) > versions->applied[family])
-            continue;
-        any = true;
-        if (before && before->concerns[family])
-            object_version_copy(&change->versions[family], before->version);
-        else
-            object_version_clear(&change->versions[family]);
-    }
-    return any;
-}
-
 generation versions_change(struct versions *versions, const char *id, const char *owner,
-                           const struct known_object *before)
+                           struct known_object before)
 {
     const generation now = versions->now + 1;
-    struct remembered *change = find(&versions->pending, id);
+    struct remembered *change = find(versions, id);
+    bool reached = false;
     versions->last_change = now;
-    versions->n_pending += !before || is_applied(versions, before->changed);
-    if (!change && !before)
+    versions->n_pending += !before.version || is_applied(versions, before.changed);
+    if (!change && !before.version)
         return now;
-    if (!change)
-        change = add(&versions->pending, id);
-    if (remember_held(versions, change, before) && before) {
+    change = find_or_add(versions, id);
+    /* A family that the last change before this one has reached holds what that one made. */
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        if ((before.version ? before.changed : change->changed) > versions->applied[family])
+            continue;
+        reached = true;
+        if (before.version && before.concerns[family])
+            object_version_copy(&change->held[family], before.version);
+        else
+            object_version_clear(&change->held[family]);
+    }
+    if (reached && before.version) {
         free(change->owner);
         change->owner = xstrdup(owner);
     }
     change->changed = now;
-    if (!holds_anything(change))
-        forget(&versions->pending, change);
+    tidy(versions, change);
     return now;
 }
 
 void versions_reject(struct versions *versions, const char *id, const char *owner,
                      const struct object_version *version)
 {
-    versions_accept(versions, id);
-    struct remembered *object = add(&versions->rejected, id);
-    object->owner = xstrdup(owner);
-    object_version_copy(&object->versions[0], version);
+    struct remembered *it = find_or_add(versions, id);
+    free(it->rejected_owner);
+    it->rejected_owner = xstrdup(owner);
+    object_version_copy(&it->rejected, version);
+}
+
+static void accept(struct versions *versions, struct remembered *it)
+{
+    object_version_clear(&it->rejected);
+    tidy(versions, it);
 }
 
 void versions_accept(struct versions *versions, const char *id)
 {
-    struct remembered *object = find(&versions->rejected, id);
-    if (object)
-        forget(&versions->rejected, object);
+    struct remembered *it = find(versions, id);
+    if (it)
+        accept(versions, it);
 }
 
 void versions_accept_all(struct versions *versions)
 {
-    forget_all(&versions->rejected);
+    hash_table_each (&versions->remembered, struct remembered, it)
+        accept(versions, it);
 }
 
 /* ---- what is applied ---- */
-
-static void sweep(struct versions *versions)
-{
-    hash_table_each (&versions->pending, struct remembered, change) {
-        for (int family = 0; family < FAMILY_COUNT; family++)
-            if (change->changed <= versions->applied[family])
-                object_version_clear(&change->versions[family]);
-        if (!holds_anything(change))
-            forget(&versions->pending, change);
-    }
-    versions->kept = versions->pending.n;
-}
 
 void versions_apply(struct versions *versions, const bool applied[FAMILY_COUNT])
 {
@@ -158,57 +147,54 @@ void versions_apply(struct versions *versions, const bool applied[FAMILY_COUNT])
             versions->applied[family] = versions->now;
     if (is_applied(versions, versions->now))
         versions->n_pending = 0;
-    if (versions->pending.n > 0 && is_applied(versions, versions->last_change))
-        forget_all(&versions->pending);
-    else if (versions->pending.n > 2 * versions->kept + SWEEP_ALLOWANCE)
-        sweep(versions);
+    const bool all = is_applied(versions, versions->last_change);
+    if (versions->swept >= versions->last_change ||
+        !(all || versions->remembered.n > 2 * versions->kept + SWEEP_ALLOWANCE))
+        return;
+    hash_table_each (&versions->remembered, struct remembered, it) {
+        for (int family = 0; family < FAMILY_COUNT; family++)
+            if (it->changed <= versions->applied[family])
+                object_version_clear(&it->held[family]);
+        tidy(versions, it);
+    }
+    versions->kept = versions->remembered.n;
+    versions->swept = all ? versions->now : 0;
 }
 
 /* ---- what can be asked ---- */
 
-/* What @family holds while @change is not applied there; NULL: nothing. */
-static const struct object_version *held_before(const struct versions *versions,
-                                                const struct remembered *change, int family)
-{
-    if (!change || change->changed <= versions->applied[family] ||
-        !object_version_is_set(&change->versions[family]))
-        return NULL;
-    return &change->versions[family];
-}
-
-bool versions_of(const struct versions *versions, const char *id, const struct known_object *known,
+bool versions_of(const struct versions *versions, const char *id, struct known_object known,
                  struct object_versions *out)
 {
-    const struct remembered *change = find(&versions->pending, id);
-    const struct remembered *rejected = find(&versions->rejected, id);
-    *out = (struct object_versions){.id = id,
-                                    .received = known ? known->version : NULL,
-                                    .rejected = rejected ? rejected->versions : NULL};
-    bool any = known || rejected;
+    const struct remembered *it = find(versions, id);
+    bool rejected = it && object_version_is_set(&it->rejected), any = known.version || rejected;
+    *out = (struct object_versions){
+        .id = id, .received = known.version, .rejected = rejected ? &it->rejected : NULL};
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        const struct object_version *before = held_before(versions, change, family);
-        bool concerned = known && known->concerns[family];
-        bool applied = known ? known->changed <= versions->applied[family] : !before;
+        const struct object_version *before = NULL; /* what is held until the change is applied */
+        if (it && it->changed > versions->applied[family] &&
+            object_version_is_set(&it->held[family]))
+            before = &it->held[family];
+        bool concerned = known.version && known.concerns[family];
+        bool applied = known.version ? known.changed <= versions->applied[family] : !before;
         out->family[family].concerned = concerned || before;
         out->family[family].applied = applied;
-        out->family[family].held = concerned && applied ? known->version : before;
+        out->family[family].held = concerned && applied ? known.version : before;
         any = any || before;
     }
     return any;
 }
 
-static bool is_owner(const struct remembered *object, const char *owner)
+static bool is_text(const char *text, const char *wanted)
 {
-    return object && object->owner && strcmp(object->owner, owner) == 0;
+    return text && strcmp(text, wanted) == 0;
 }
 
 void versions_each_of_owner(const struct versions *versions, const char *owner,
                             void (*take)(void *ctx, const char *id), void *ctx)
 {
-    hash_table_each (&versions->pending, const struct remembered, it)
-        if (is_owner(it, owner))
-            take(ctx, it->id);
-    hash_table_each (&versions->rejected, const struct remembered, it)
-        if (is_owner(it, owner) && !is_owner(find(&versions->pending, it->id), owner))
+    hash_table_each (&versions->remembered, const struct remembered, it)
+        if ((holds_anything(it) && is_text(it->owner, owner)) ||
+            (object_version_is_set(&it->rejected) && is_text(it->rejected_owner, owner)))
             take(ctx, it->id);
 }

@@ -16,7 +16,7 @@
 /* 63 bits: there is always another one. */
 typedef uint64_t generation;
 
-/* An object as the cache has it. */
+/* An object as the cache has it; zero: it has none. */
 struct known_object {
     const struct object_version *version; /* borrowed */
     generation changed;                   /* when it last changed */
@@ -25,22 +25,19 @@ struct known_object {
 
 /* Starts zeroed; release with versions_clear(). */
 struct versions {
-    struct hash_table pending, rejected;
+    struct hash_table remembered;
     generation now; /* less 1, so that the first one is 1 */
     generation applied[FAMILY_COUNT];
-    generation last_change;
-    size_t kept;      /* how many were pending after the last sweep */
+    generation last_change, swept;
+    size_t kept;      /* how many were remembered after the last sweep */
     size_t n_pending; /* objects that changed since all was applied; one that goes and comes again
                        * meanwhile counts as two */
 };
 
-/**
- * The object @id changes, comes or goes. Returns the generation to stamp it with.
- * @owner   the Service of an EndpointSlice, as it was; else NULL
- * @before  what it was; NULL: it was not there
- */
+/** The object @id, which was @before, changes, comes or goes. Returns the generation to stamp it
+ * with. @owner is the Service of an EndpointSlice, as it was; else NULL. */
 generation versions_change(struct versions *versions, const char *id, const char *owner,
-                           const struct known_object *before);
+                           struct known_object before);
 
 /** @version of @id came and could not be read: what was known of it stays. @owner as above, or
  * NULL if it is not known. */
@@ -55,13 +52,11 @@ void versions_accept_all(struct versions *versions);
  * next generation begins. */
 void versions_apply(struct versions *versions, const bool applied[FAMILY_COUNT]);
 
-/** Fills @out for @id, which the cache has as @known, or not (NULL). False if there is nothing to
- * say. */
-bool versions_of(const struct versions *versions, const char *id, const struct known_object *known,
+/** Fills @out for @id. False if there is nothing to say. */
+bool versions_of(const struct versions *versions, const char *id, struct known_object known,
                  struct object_versions *out);
 
-/** Calls @take with the id of each object that is pending or rejected and whose owner is, or was,
- * @owner. */
+/** Calls @take with the id of each object that is remembered, and whose owner is or was @owner. */
 void versions_each_of_owner(const struct versions *versions, const char *owner,
                             void (*take)(void *ctx, const char *id), void *ctx);
 

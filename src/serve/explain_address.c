@@ -154,7 +154,7 @@ static const char *judge(const struct explainer *e, const char **what)
                 "are refused.";
         return "clusterIPWithoutPort";
     }
-    if (ruleset && service_cidr_cache_contains(e->from->service_cidrs, family, &e->asked.address)) {
+    if (ruleset && ranges_contain(&e->from->service_cidrs[family], &e->asked.address)) {
         *what = "belongs to no Service, and the address is in a ServiceCIDR: new connections are "
                 "dropped.";
         return "unusedServiceCIDR";

@@ -133,7 +133,7 @@ static int audit_service_cidrs(struct explainer *e, const struct frontend *front
 {
     enum family family = frontend->family;
     bool held = false;
-    bool wanted = service_cidr_cache_contains(e->from->service_cidrs, family, &frontend->address);
+    bool wanted = ranges_contain(&e->from->service_cidrs[family], &frontend->address);
     if (ruleset_probe_address(e->from->family[family].ruleset, e->socket, "service_cidrs",
                               &frontend->address, &held, err))
         return -1;
