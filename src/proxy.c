@@ -228,13 +228,15 @@ void proxy_foreign_change(void *ctx, const struct table_change *change)
 void proxy_foreign_lost(void *ctx)
 {
     struct proxy *proxy = ctx;
-    each_family(proxy, i) table_foreign_lost(proxy->tables[i]);
+    each_family (proxy, i)
+        table_foreign_lost(proxy->tables[i]);
 }
 
 void proxy_foreign_settled(void *ctx, const struct table_program *program)
 {
     struct proxy *proxy = ctx;
-    each_family(proxy, i) table_foreign_settled(proxy->tables[i], program);
+    each_family (proxy, i)
+        table_foreign_settled(proxy->tables[i], program);
 }
 
 /* ---- syncs ---- */
@@ -308,14 +310,16 @@ double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
         if (proxy->tables[it->family])
             table_give_way(proxy->tables[it->family], it, socket);
     vec_free(&proxy->in_the_way);
-    each_family(proxy, i) next = clock_earlier(next, table_keep(proxy->tables[i], socket, now));
+    each_family (proxy, i)
+        next = clock_earlier(next, table_keep(proxy->tables[i], socket, now));
     return next;
 }
 
 void proxy_dump(struct proxy *proxy, FILE *out)
 {
     policy_sync(proxy->policy);
-    each_family(proxy, i) ruleset_dump(table_changing(proxy->tables[i]), out);
+    each_family (proxy, i)
+        ruleset_dump(table_changing(proxy->tables[i]), out);
 }
 
 void proxy_decide(struct proxy *proxy)
@@ -340,15 +344,15 @@ struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
 bool proxy_is_programmed(const struct proxy *proxy)
 {
     bool all = true;
-    each_family(proxy, i) all = all && table_is_programmed(proxy->tables[i]);
+    each_family (proxy, i)
+        all = all && table_is_programmed(proxy->tables[i]);
     return all;
 }
 
 size_t proxy_refused(const struct proxy *proxy)
 {
     size_t refused = 0;
-    each_family(proxy, i)
-    {
+    each_family (proxy, i) {
         const struct ruleset_figures *figures = ruleset_figures(table_ruleset(proxy->tables[i]));
         refused += figures->refused + figures->left_out;
     }
@@ -417,14 +421,15 @@ void proxy_health_status(void *ctx, struct health_status *status)
 bool proxy_read_connections(struct proxy *proxy, double since)
 {
     bool done = true;
-    each_family(proxy, i) done = table_read_connections(proxy->tables[i], since) && done;
+    each_family (proxy, i)
+        done = table_read_connections(proxy->tables[i], since) && done;
     return done;
 }
 
 double proxy_connections_read(const struct proxy *proxy)
 {
     double first = 0;
-    each_family(proxy, i) first =
-        clock_earlier(first, ruleset_connections_read(table_ruleset(proxy->tables[i])));
+    each_family (proxy, i)
+        first = clock_earlier(first, ruleset_connections_read(table_ruleset(proxy->tables[i])));
     return first;
 }

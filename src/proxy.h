@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The pipeline: sink -> caches -> policy -> rulesets -> kernel. Sources feed it; main decides when
- * it commits. Knows no loop and no HTTP.
+ * Constructs and owns the pipeline: caches -> policy -> tables. Sources fill the caches; the daemon
+ * decides when it commits. Knows no loop and no HTTP.
  *
  * Nothing is programmed before Services and EndpointSlices are both complete
- * (docs/behaviour.md 9.1): until then a table of an earlier run serves on.
+ * (docs/behaviour.md 9.1): until then, rules from the previous process stay active.
  */
 #ifndef KUBE_NFTD_PROXY_H
 #define KUBE_NFTD_PROXY_H
@@ -24,8 +24,8 @@ struct proxy;
 struct proxy_config {
     struct node_info_config node;
     bool families[FAMILY_COUNT];                  /* those in use */
-    struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
-    size_t portion;       /* see policy_sync_some(); 0: so much that a turn takes less than 0.1 s */
+    struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned, owner and ctx are filled in here */
+    size_t portion;       /* see policy_sync_some(); 0: so much that a sync takes less than 0.1 s */
     double sync_period;   /* kube-proxy's, in seconds; 0: its default */
     double audit_period;  /* see struct table_config */
     bool no_external_ips; /* external IPs of Services are not proxied */
@@ -45,13 +45,13 @@ void proxy_free(struct proxy *proxy);
 /** Where sources hand their objects. Valid as long as the proxy. */
 const struct object_sink *proxy_sink(struct proxy *proxy);
 
-/** The addresses of this host, for node ports: an addresses_changed_fn of address_monitor.h. */
+/** The addresses of this host, for node ports: what an address monitor calls. */
 void proxy_set_host_addresses(void *proxy, enum family family, const address_vec *addresses);
 
-/** The addresses and ports of the API server by which the client speaks to it: a changed and an
- * unreachable of kube-nftd/source.h. Services do not get them by external and load-balancer
- * addresses; before the first programming, what an earlier run gave one is taken back if the client
- * does not get through. */
+/** The addresses and ports of the API server by which the client speaks to it: struct api_peers_ops
+ * of kube-nftd/source.h. Services do not get them by external and load-balancer addresses; before
+ * the first programming, a frontend of the previous process there is withdrawn if the client does
+ * not get through. */
 void proxy_set_api_server(void *proxy, const struct frontend *peers, size_t n);
 void proxy_api_server_unreachable(void *proxy, const struct frontend *peer);
 
@@ -61,11 +61,11 @@ bool proxy_is_synced(const struct proxy *proxy);
 /** The uid of the Service @id, unknown if that is. */
 struct uid proxy_service_uid(const struct proxy *proxy, const char *id);
 
-/** Whether each family in use has been programmed once, be it without what the kernel refuses: what
+/** Whether each family in use has been programmed once, be it without what the kernel rejects: what
  * readiness means. */
 bool proxy_is_programmed(const struct proxy *proxy);
 
-/** How many frontends and other elements the kernel refuses by now, of all families in use. */
+/** How many frontends and other elements the kernel rejects by now, of all families in use. */
 size_t proxy_refused(const struct proxy *proxy);
 
 /**
@@ -77,14 +77,12 @@ size_t proxy_refused(const struct proxy *proxy);
  */
 double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now);
 
-/**
- * In place of proxy_sync() until the first programming may begin: keeps the rules of an earlier run
- * as they are, so that nobody can cut this program off from what it waits for.
- */
+/** In place of proxy_sync() until the first programming may begin: keeps the rules of the previous
+ * process as they are, so that nobody can cut this program off from what it waits for. */
 double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now);
 
 /** What other programs do to the tables: struct table_monitor_ops of kube-nftd/netlink.h. It is
- * put right by turns that follow. */
+ * repaired by syncs that follow. */
 void proxy_foreign_change(void *proxy, const struct table_change *change);
 void proxy_foreign_lost(void *proxy);
 void proxy_foreign_settled(void *proxy, const struct table_program *program);
@@ -93,19 +91,19 @@ void proxy_foreign_settled(void *proxy, const struct table_program *program);
 bool proxy_read_connections(struct proxy *proxy, double since);
 double proxy_connections_read(const struct proxy *proxy);
 
-/** Prints the tables as they shall be, for nft -f. For a proxy that never took a turn. */
+/** Prints the desired tables, for nft -f. For a proxy that never synced. */
 void proxy_dump(struct proxy *proxy, FILE *out);
 
-/** Decides what has changed without programming it. For a proxy that never takes a turn. */
+/** Decides what has changed without programming it. For a proxy that never syncs. */
 void proxy_decide(struct proxy *proxy);
 
-/** What explanations are made from (explain.h); borrowed until the next change. */
+/** What explanations are made from; borrowed until the next change. */
 void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources);
 
-/** What it counts; borrowed until the next turn. */
+/** What it counts; borrowed until the next sync. */
 void proxy_stats(const struct proxy *proxy, struct proxy_stats *figures);
 
-/** How the proxy does, for health.h: a health_status_fn. */
+/** How the proxy does: a health_status_fn. */
 void proxy_health_status(void *proxy, struct health_status *status);
 
 #endif

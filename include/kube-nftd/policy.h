@@ -228,12 +228,8 @@ struct port_route decision_port_route(const struct decision *decision);
 
 /*
  * Owns who has which frontend: every cluster IP, external IP and load-balancer IP with the port of
- * a service port, and each node-port address with its node port. Two service ports may claim the
- * same frontend: it goes to the one whose cluster IP it is, then to the one whose node port it is;
- * of those that are left and have any endpoints (or if none has, of all) to the one of the older
- * Service, then of the one whose namespace/name sorts first. The others are named in the log and
- * counted; the next one takes over when the first goes. Works only on what changed: it notes the
- * service ports that a change concerns, and policy_sync() decides each of them once.
+ * a service port, and each node-port address with its node port. Works only on what changed: it
+ * notes the service ports that a change concerns, and policy_sync() decides each of them once.
  */
 struct policy;
 struct flow_cleaner;

@@ -169,8 +169,7 @@ void policy_set_zone(struct policy *policy, const char *zone)
     policy->here.location.zone = zone;
     if (same)
         return;
-    each_port(policy, port)
-    {
+    each_port (policy, port) {
         if (port_counts(port).n[SORT_ANY] == 0)
             continue;
         port->whole = true;
@@ -187,8 +186,7 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
     here->has_ip[family] = address != NULL;
     if (address)
         here->ip[family] = *address;
-    each_port(policy, port)
-    {
+    each_port (policy, port) {
         const struct outside *outside = service_outside(service->service);
         if (port->family != family || outside->source_ranges[family].n == 0 ||
             outside->load_balancer_ips[family].n == 0)
@@ -206,8 +204,7 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
         return;
     vec_clear(known);
     vec_append(known, addresses, n);
-    each_port(policy, port)
-    {
+    each_port (policy, port) {
         if (port->family != family || port_state_spec(port)->node_port == 0)
             continue;
         port->renew = true;
