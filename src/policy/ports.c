@@ -159,7 +159,7 @@ struct port_state *ports_change(struct ports *ports, const struct service *befor
     else
         state = xcalloc(1, sizeof(*state));
     state->service = after;
-    chain_ports(ports, state, before, state->ports, &state->ports, &gone);
+    chain_ports(ports, state, before, before ? state->ports : NULL, &state->ports, &gone);
     if (after)
         hash_table_add(&ports->services, key_of, &state->link);
     else
