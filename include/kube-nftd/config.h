@@ -27,7 +27,7 @@ struct client_config {
     char *token_file; /* likewise: tokens are replaced in place */
     char *tls_server_name;
     char *proxy_url; /* of the kubeconfig, or else of the environment */
-    char *accept;    /* the Accept header; not of a kubeconfig: whoever loads it may set it */
+    char *accept;    /* the Accept header; not from the kubeconfig, the caller may set it */
     bool insecure_skip_tls_verify;
     bool disable_compression; /* of answers */
 };
@@ -54,7 +54,7 @@ struct ev_loop;
 /**
  * Calls @edited from the loop when the configuration file is "written to" or "renamed away". As
  * with kube-proxy (docs/behaviour.md 8.1) a file that takes its place, as a ConfigMap's update
- * brings, is not noticed: whoever replaces it so restarts the daemon when it likes.
+ * brings, is not noticed: whoever replaces it restarts the daemon.
  */
 struct config_watch *config_watch_new(struct ev_loop *loop, const char *path,
                                       void (*edited)(void *ctx, const char *how), void *ctx,
@@ -190,9 +190,8 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
 
 void options_clear(struct options *options);
 
-/** Writes the effective configuration to write_config_to. conntrack's limits are null there if
- * nobody gave them: whoever reads the file must not take the defaults for an order to lower the
- * host's. */
+/** Writes the effective configuration to write_config_to. Limits of conntrack that were not given
+ * are null there, since defaults must not lower the host's limits when the file is read. */
 int options_write(const struct options *options, struct error *err);
 
 /** Logs the notes. */

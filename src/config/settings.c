@@ -87,7 +87,7 @@ const struct setting settings[] = {
      .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services; other gates "
              "have no effect"},
 
-    /* ---- how traffic of pods is told ---- */
+    /* ---- how pod traffic is recognised ---- */
     {GROUP_PODS, "detect-local-mode", "detectLocalMode", SETTING_CHOICE, AT(detect_local_mode),
      .standard = "ClusterCIDR",
      .choices = "ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix", .value = "MODE",

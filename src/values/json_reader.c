@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two passes over the bytes. The first one looks at brackets and quotes alone and gathers the text
- * of a value until it is whole; the second one parses it (RFC 8259), by recursion. Strings stay
- * where they are in the text: escapes are replaced and a NUL is put behind them in place, so that
- * a value allocates nothing.
+ * Two passes over the bytes. The first one looks at brackets and quotes and gathers the text of a
+ * value until it is whole, or cannot become one; the second one parses it (RFC 8259), by recursion,
+ * and says what is wrong. Strings stay where they are in the text: escapes are replaced and a NUL
+ * is put behind them in place, so that a value allocates nothing.
  *
  * Of a list, the items are gathered apart from the text of the object around them, which has an
  * empty array in their place: memory is bounded by one such object and one item. In the array of
@@ -32,8 +32,9 @@ enum token { TOKEN_NONE, TOKEN_STRING, TOKEN_ESCAPE, TOKEN_SCALAR };
 /* A value whose text is gathered. */
 struct unit {
     VEC(char) text;
-    size_t depth; /* open brackets */
-    size_t line;  /* where it begins, from 1 */
+    size_t depth;  /* open brackets */
+    size_t commas; /* so many values at least are in it */
+    size_t line;   /* where it begins, from 1 */
     /* For messages: the byte @mark of the text is in the column @column of its line in the stream.
      * That is its first byte, or what follows its items. A newline in the text ends a line,
      * of which the first one is @first_line. */
@@ -408,7 +409,7 @@ static bool is_before_items(const struct json_reader *reader)
     return is;
 }
 
-/* What was said before the items is known to whoever gets them. */
+/* Parses the list up to its items, for who gets these to look at. */
 static int begin_items(struct json_reader *reader, struct error *err)
 {
     const struct unit *top = &reader->top;
@@ -482,6 +483,9 @@ static int gather(struct json_reader *reader, const char *piece, const char **p,
             }
             whole = unit->depth > MAX_DEPTH; /* as whole as it needs to be for a message */
             break;
+        case ',':
+            whole = ++unit->commas >= reader->value_limit; /* likewise */
+            break;
         case '}':
         case ']':
             whole = --unit->depth == 0;
@@ -489,11 +493,13 @@ static int gather(struct json_reader *reader, const char *piece, const char **p,
         case '\n':
             count_line(reader, piece, at - 1);
             break;
-        case '\0': /* as whole as it ever gets: zeros would be gathered up to the limit */
-            whole = true;
+        case ' ':
+        case '\t':
+        case '\r':
+        case ':':
             break;
         default:
-            break;
+            whole = !is_scalar_part(at[-1]); /* likewise */
         }
     }
     *p = at;
@@ -535,7 +541,7 @@ static int take_between(struct json_reader *reader, const char *piece, const cha
     if (c != '{' && c != '[' && c != '"' && !is_scalar_part(c))
         return fail(reader, reader->line, column, "a value should begin here", err);
     vec_clear(&unit->text);
-    unit->depth = unit->mark = 0;
+    unit->depth = unit->commas = unit->mark = 0;
     unit->line = unit->first_line = reader->line;
     unit->column = column;
     reader->key = 0;

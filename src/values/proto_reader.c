@@ -430,7 +430,7 @@ static int begin_body(struct proto_reader *reader)
     return gather_next(reader);
 }
 
-/* How long the field is that is gathered, as far as that can be told; of contents, their token. */
+/* How long the field is that is gathered, as far as its bytes say; of contents, their token. */
 static uint64_t field_length(const struct proto_reader *reader, const struct proto_message *message)
 {
     uint8_t *in = reader->bytes.v;

@@ -204,7 +204,7 @@ static void put_string(struct reader *reader, const char *text, size_t length)
     put(reader, "\"");
 }
 
-/* A NUL is for whoever reads the JSON to judge; a document that is read whole must have none. */
+/* A document that is read whole must have no NUL; else the reader of the JSON judges it. */
 static int check_nul(struct reader *reader)
 {
     const yaml_event_t *event = &reader->event;
