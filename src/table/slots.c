@@ -71,12 +71,12 @@ static void open_slots(slot_vec *open, size_t from, size_t to)
         vec_push(open, (uint32_t)slot);
 }
 
-void slots_arrange(const struct backends *old, const struct backends *wanted,
+void slots_arrange(const struct backends *old, const struct backends *desired,
                    struct slot_plan *plan)
 {
     slot_vec open = {0};
-    open_slots(&open, 0, smaller(old->n, wanted->n));
-    fill(old, wanted, &open, plan);
+    open_slots(&open, 0, smaller(old->n, desired->n));
+    fill(old, desired, &open, plan);
     vec_free(&open);
 }
 
@@ -313,7 +313,8 @@ static backend_vec list_slots(const struct slot_table *table, uint32_t count)
     vec_append(&list, table->slots, smaller(count, table->n_slots));
     if (table->change) {
         vec_each (&table->change->plan.moves, move)
-            list.v[move->slot] = move->backend;
+            if (move->slot < list.n)
+                list.v[move->slot] = move->backend;
         vec_append(&list, table->change->plan.added, count_added(table));
     }
     vec_each (&list, backend)

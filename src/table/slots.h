@@ -39,9 +39,9 @@ static inline bool slot_is_empty(const struct backend *slot)
     return slot->port == 0;
 }
 
-/** Plans for @wanted, and no other backends, to be in the slots from 0 on, of which @old are there
+/** Plans for @desired, and no other backends, to be in the slots from 0 on, of which @old are there
  * (not sorted; some may be empty). @plan is empty before. */
-void slots_arrange(const struct backends *old, const struct backends *wanted,
+void slots_arrange(const struct backends *old, const struct backends *desired,
                    struct slot_plan *plan);
 
 /**

@@ -14,7 +14,7 @@ struct source_list {
     uint32_t number; /* 0: none yet, and nothing of it desired */
     uint32_t holds, parked;
     cidr_vec prefixes; /* ascending */
-    size_t filled;     /* so many of them, the first ones, are wanted to be in the kernel */
+    size_t filled;     /* so many of them, the first ones, are desired */
     double left_at;
     bool found;  /* in by_content: another list may have been found with the same */
     bool unused; /* in lists->unused, where it may stay for a while when it is held again */

@@ -40,8 +40,8 @@ struct source_list *source_lists_find(const struct source_lists *lists, uint32_t
 void source_lists_release(struct source_lists *lists, struct source_list *list, double left_at);
 
 /** The caller holds @list, which may be NULL, no more, but may want it again: then it calls
- * source_lists_unpark(), which returns it. What no packet was led to is not wanted in @elements any
- * more, up to @most elements. */
+ * source_lists_unpark(), which returns it. What no packet was led to is not desired in @elements
+ * any more, up to @most elements. */
 void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
                        struct source_list *list, size_t most);
 struct source_list *source_lists_unpark(struct source_list *list);
@@ -49,16 +49,17 @@ struct source_list *source_lists_unpark(struct source_list *list);
 /** What leads frontends to @list: its number, with room for the length of a prefix; 0 for NULL. */
 uint32_t source_list_value(const struct source_list *list);
 
-/** Gives @list a number if it has none, and wants more of it to be in @elements: as many as are
+/** Gives @list a number if it has none, and makes more of it desired in @elements: as many as are
  * left of @most elements, which it takes off. Returns whether that is all of it. */
 bool source_list_fill(struct source_lists *lists, struct plain_elements *elements,
                       struct source_list *list, size_t *most);
 
-/** Wants less of the lists that nobody holds and that are due at @now, likewise. */
+/** Makes less desired of the lists that nobody holds and that are due at @now, likewise. */
 void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now,
                        size_t *most);
 
-/** Nothing is known to be in the kernel any more: no list has a number, none wants anything. */
+/** Nothing is known to be in the kernel any more: no list has a number, nothing of them is desired.
+ */
 void source_lists_forget(struct source_lists *lists, struct plain_elements *elements);
 
 /**
