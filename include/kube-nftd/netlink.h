@@ -131,7 +131,7 @@ struct nft_batch {
     bool singly;
     /* What the last nft_socket_commit() that failed has said. */
     VEC(struct nft_refusal) refusals;
-    bool nothing_in_force; /* of all of it: the kernel holds what it held before */
+    bool nothing_applied; /* of all of it: the kernel holds what it held before */
     /* The last message, if more elements may come to it. */
     struct {
         bool open;
@@ -239,7 +239,7 @@ void nft_socket_watch_large(struct nft_socket *socket, const struct nft_large_wa
 /**
  * Sends @batch and reads the kernel's answers. 0: everything is applied. -1: the error names
  * what was refused first, @batch->refusals has all that the kernel named (they may be less than
- * it found: there is room for some thousands), and @batch->nothing_in_force says whether it holds
+ * it found: there is room for some thousands), and @batch->nothing_applied says whether it holds
  * what it held before. If that is not so, some of it may be applied, or all if the kernel's
  * answer was lost.
  * A batch that the socket's buffer cannot hold even after growing it (that takes CAP_NET_ADMIN in
@@ -276,10 +276,10 @@ int nft_socket_read_table(struct nft_socket *socket, enum family family, const c
 int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,
                              const char *set, nft_element_fn fn, void *ctx, struct error *err);
 
-/** How many elements a set or map has, in @count. @told: whether the kernel says so, as new ones do
- * (Linux 6.18); a set that is not there counts as untold. */
+/** How many elements a set or map has, in @count. @known: whether the kernel says so, as new ones
+ * do (Linux 6.18); false, too, for a set that is not there. */
 int nft_socket_count_elements(struct nft_socket *socket, enum family family, const char *table,
-                              const char *set, uint32_t *count, bool *told, struct error *err);
+                              const char *set, uint32_t *count, bool *known, struct error *err);
 
 /* Keys of one length, one behind the other. */
 struct nft_keys {

@@ -34,7 +34,7 @@ struct address_monitor {
     uint32_t sequence;
     address_vec addresses[FAMILY_COUNT]; /* as last reported */
     bool unread;                         /* there may be others by now */
-    bool said_failure;
+    bool failure_logged;
     _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
 };
 
@@ -122,10 +122,10 @@ static int update(struct address_monitor *m, bool begins)
 static void update_and_pause(struct address_monitor *m)
 {
     int why = update(m, false);
-    if (why && !m->said_failure)
+    if (why && !m->failure_logged)
         log_warn("addresses", "cannot read the addresses of this host, retrying: %s",
                  strerror(why));
-    m->said_failure = why != 0;
+    m->failure_logged = why != 0;
     ev_io_stop(m->loop, &m->io);
     m->pause.repeat = m->unread ? READ_AGAIN_SECONDS : PAUSE_SECONDS;
     ev_timer_again(m->loop, &m->pause);

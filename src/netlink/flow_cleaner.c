@@ -48,7 +48,7 @@ struct serving {
 struct note {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
-    struct serving said;    /* last, while it is pending */
+    struct serving noted;   /* last, while it is pending */
     struct serving applied; /* by which flows are judged */
     bool is_pending, is_applied;
     double due;   /* when a scan for it may begin; 0: none is due */
@@ -102,7 +102,7 @@ static struct note *find(const struct notes *notes, const struct frontend *front
 static void forget(struct notes *notes, struct note *note)
 {
     hash_table_remove(&notes->by_frontend, &note->link);
-    vec_free(&note->said.backends);
+    vec_free(&note->noted.backends);
     vec_free(&note->applied.backends);
     free(note);
 }
@@ -119,9 +119,9 @@ void flow_cleaner_note(struct flow_cleaner *c, const struct frontend *frontend, 
         note->frontend = *frontend;
         hash_table_add(&notes->by_frontend, key_of, &note->link);
     }
-    note->said.claimed = claimed;
-    vec_clear(&note->said.backends);
-    vec_append(&note->said.backends, serving, claimed ? n : 0);
+    note->noted.claimed = claimed;
+    vec_clear(&note->noted.backends);
+    vec_append(&note->noted.backends, serving, claimed ? n : 0);
     if (!note->is_pending)
         vec_push(&notes->pending, note);
     note->is_pending = true;
@@ -162,7 +162,7 @@ static bool is_stale(const struct notes *notes, const struct conntrack_flow *flo
         note = note_about(notes, flow->family, server);
     }
     if (!note || !note->is_applied || !is_stale_by(&note->applied, server, translated) ||
-        (note->is_pending && !is_stale_by(&note->said, server, translated)))
+        (note->is_pending && !is_stale_by(&note->noted, server, translated)))
         return false;
     note->found = note->found || !translated;
     return true;
@@ -331,8 +331,8 @@ void flow_cleaner_run(struct flow_cleaner *c, enum family family)
             continue;
         }
         vec_free(&note->applied.backends);
-        note->applied = note->said;
-        note->said = (struct serving){0};
+        note->applied = note->noted;
+        note->noted = (struct serving){0};
         note->is_applied = true;
         note->is_pending = note->found = false;
         note->rechecks = 0;

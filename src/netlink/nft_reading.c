@@ -187,7 +187,7 @@ int nft_socket_get_element(struct nft_socket *s, enum family family, const char 
 
 struct element_count {
     uint32_t count;
-    bool told;
+    bool known;
 };
 
 static int on_count(const struct nlmsghdr *header, void *data)
@@ -198,13 +198,13 @@ static int on_count(const struct nlmsghdr *header, void *data)
 }
 
 int nft_socket_count_elements(struct nft_socket *s, enum family family, const char *table,
-                              const char *set, uint32_t *count, bool *told, struct error *err)
+                              const char *set, uint32_t *count, bool *known, struct error *err)
 {
     const struct nft_dump what = {NFT_MSG_GETSET, table, set};
     struct element_count elements = {.count = 0};
     int result = ask(s, family, NLM_F_ACK, &what, on_count, &elements, err);
     *count = elements.count;
-    *told = elements.told;
+    *known = elements.known;
     return result;
 }
 

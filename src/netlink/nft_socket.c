@@ -128,11 +128,13 @@ struct answers {
 /* The message with number @sequence; NULL if there is none. Answers have the order of messages. */
 static const struct nlmsghdr *find_message(struct answers *a, uint32_t sequence)
 {
-    while (a->at < a->to) {
-        const struct nlmsghdr *message = (const void *)(a->batch->buffer + a->at);
-        if (message->nlmsg_seq >= sequence)
-            return message->nlmsg_seq == sequence ? message : NULL;
-        a->at += MNL_ALIGN(message->nlmsg_len);
+    for (size_t at = a->at; at < a->to;) {
+        const struct nlmsghdr *message = (const void *)(a->batch->buffer + at);
+        if (message->nlmsg_seq == sequence) {
+            a->at = at;
+            return message;
+        }
+        at += MNL_ALIGN(message->nlmsg_len);
     }
     return NULL;
 }
@@ -273,12 +275,12 @@ static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, 
     size_t limit = s->send_limit - BATCH_FRAME - SEND_RESERVE, left = batch->used - from;
     if (left <= limit && left <= wanted)
         return batch->used;
-    if (left > limit && !s->said_cut) {
+    if (left > limit && !s->cut_logged) {
         log_info("netlink",
                  "a batch of %zu bytes is split into several transactions: the send buffer is "
                  "limited to %zu",
                  batch->used, s->send_limit);
-        s->said_cut = true;
+        s->cut_logged = true;
     }
     size_t to = next_cut(batch, from, wanted < limit ? wanted : limit);
     return to - from > limit ? from : to;
@@ -304,7 +306,7 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
     for (size_t from = 0; from < batch->used;) {
         int why;
         size_t to = end_of_piece(s, batch, from, wanted);
-        batch->nothing_in_force = from == 0;
+        batch->nothing_applied = from == 0;
         if (to == from)
             return error_set(err, "the socket's send buffer of %zu bytes is too small",
                              s->send_limit);
@@ -315,7 +317,7 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
         }
         bool can_split = splits < MOST_SPLITS && next_cut(batch, from, 0) < to;
         if (!can_split || !is_short_of_memory(batch, why)) {
-            batch->nothing_in_force = from == 0 && why != 0;
+            batch->nothing_applied = from == 0 && why != 0;
             return -1;
         }
         log_debug(2, "netlink", "sending %zu bytes in smaller transactions: %s", to - from,

@@ -10,7 +10,7 @@ struct nft_socket {
     char *answers;     /* room for one piece of them: made once, since a change costs little more */
     uint32_t sequence; /* of requests that read */
     size_t send_limit; /* what the kernel takes in one message now */
-    bool said_cut;
+    bool cut_logged;
     struct nft_large_watch large;
 };
 

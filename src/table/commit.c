@@ -201,7 +201,7 @@ static void begin_batch(struct ruleset *rs, bool singly)
     nft_batch_clear(&rs->batch);
     rs->batch.singly = singly;
     vec_clear(&rs->quarantine.owners);
-    rs->batch.nothing_in_force = false;
+    rs->batch.nothing_applied = false;
     rs->batch.piece = rs->table_missing && !rs->table_replaced ? PIECE_OF_NEW : 0;
 }
 
@@ -308,7 +308,7 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
     for (unsigned tries = 1;; tries++) {
         bool singly = tries > 1;
         int result = try_commit(rs, socket, singly, stats, err);
-        if (result == 0 || !rs->batch.nothing_in_force || tries == MOST_TRIES ||
+        if (result == 0 || !rs->batch.nothing_applied || tries == MOST_TRIES ||
             !quarantine_take(rs, now, singly))
             return result;
         log_debug(1, "ruleset", "family=%s retrying without the rejected elements: %s",
@@ -425,7 +425,7 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
         log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",
                   nft_family_name(rs->family), err.text);
         rs->collect_wait = fmin(2 * rs->collect_wait, LOOK_PERIOD_MOST);
-        rs->kernel_known = rs->kernel_known && batch.nothing_in_force;
+        rs->kernel_known = rs->kernel_known && batch.nothing_applied;
     }
     error_clear(&err);
     nft_batch_release(&batch);

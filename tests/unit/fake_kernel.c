@@ -110,7 +110,7 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     int why = fake_apply(&next, batch, from, to, &kernel.counts, &kernel.grudges);
     if (why || (faulty && fault_refuses(batch, from))) {
         fake_free_table(&next);
-        batch->nothing_in_force = from == 0;
+        batch->nothing_applied = from == 0;
         kernel.counts = counts;
         return refused(why, err);
     }
@@ -120,7 +120,7 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     kernel.counts.transactions++;
     fake_free_table(table);
     *table = next;
-    batch->nothing_in_force = false;
+    batch->nothing_applied = false;
     return faulty ? error_set(err, "the fake kernel's answer was lost") : 0;
 }
 

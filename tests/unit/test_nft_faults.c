@@ -182,7 +182,7 @@ COMMAND(send)
     ck_assert_int_eq(result, err.text ? -1 : 0);
     fprintf(out, "%s; sends %u\n", err.text ? err.text : "done", calls.sends);
     if (result)
-        fprintf(out, batch.nothing_in_force ? "nothing in force\n" : "open\n");
+        fprintf(out, batch.nothing_applied ? "nothing in force\n" : "open\n");
     vec_each (&batch.refusals, refusal) {
         fprintf(out, "%s: ", strerror(refusal->why));
         write_refused(out, refusal);
