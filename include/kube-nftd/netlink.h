@@ -14,6 +14,7 @@
 #include <linux/filter.h>
 
 struct ev_loop;
+struct table_monitor;
 struct nftnl_chain;
 struct nftnl_rule;
 struct nftnl_set;
@@ -224,17 +225,8 @@ void nft_socket_close(struct nft_socket *socket);
 /** By which the kernel names the socket in events. */
 uint32_t nft_socket_port(const struct nft_socket *socket);
 
-/* While a listener is there, the kernel keeps a message of 8 KiB for each element of a transaction
- * until that is committed. A large batch is cheap only without. */
-struct nft_large_watch {
-    void (*begins)(void *ctx);
-    /* @transactions of it was applied. */
-    void (*ended)(void *ctx, uint32_t transactions);
-    void *ctx;
-};
-
-/** Calls @watch (copied) around each large batch, in nft_socket_commit(); NULL: nobody any more. */
-void nft_socket_watch_large(struct nft_socket *socket, const struct nft_large_watch *watch);
+/** @monitor does not listen while large batches are committed; NULL: nobody listens. */
+void nft_socket_set_monitor(struct nft_socket *socket, struct table_monitor *monitor);
 
 /**
  * Sends @batch and reads the kernel's answers. 0: everything is applied. -1: the error names
@@ -354,11 +346,10 @@ enum element_dump_state element_dump_step(struct element_dump *dump, nft_element
  * from our own socket. However often others commit, the loop is woken at most every
  * TABLE_MONITOR_PAUSE for it.
  *
- * While our own socket commits a large batch, nobody listens. If others committed meanwhile, it is
- * as if events were lost.
+ * While a listener is there, the kernel keeps a message of 8 KiB for each element of a transaction
+ * until that is committed. So while our own socket commits a large batch, nobody listens. If others
+ * committed meanwhile, it is as if events were lost.
  */
-
-struct table_monitor;
 
 #define TABLE_MONITOR_PAUSE 0.02 /* seconds */
 
@@ -387,23 +378,25 @@ struct table_monitor_ops {
 
 /**
  * Follows table @table (copied; its name has three letters at least) of both families on @loop.
- * @own  the socket whose changes are not reported; it outlives the monitor, which alone watches its
- *       large batches
+ * @own  the socket whose changes are not reported; it outlives the monitor, and has no other one
  */
 struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,
                                         struct nft_socket *own, const struct table_monitor_ops *ops,
                                         struct error *err);
 void table_monitor_free(struct table_monitor *monitor);
 
+/* For nft_socket.c: a large batch begins; it has ended, and so many transactions of it were
+ * applied.
+ */
+void table_monitor_leave(struct table_monitor *monitor);
+void table_monitor_listen_again(struct table_monitor *monitor, uint32_t transactions);
+
 /* For tests: a monitor without a socket; takes messages as they come from the kernel; all that came
- * in this turn was taken; a large batch of our own begins, and has ended; the socket filter, and
- * how many instructions it has. */
+ * in this turn was taken; the socket filter, and how many instructions it has. */
 struct table_monitor *table_monitor_detached(const char *table, uint32_t own_port,
                                              const struct table_monitor_ops *ops);
 void table_monitor_take(struct table_monitor *monitor, const void *messages, size_t length);
 void table_monitor_settle(struct table_monitor *monitor);
-void table_monitor_leave(void *monitor);
-void table_monitor_listen_again(void *monitor, uint32_t transactions);
 #define TABLE_MONITOR_FILTER_SIZE 1000
 size_t table_monitor_filter(const char *table, uint32_t own_port,
                             struct sock_filter out[TABLE_MONITOR_FILTER_SIZE]);

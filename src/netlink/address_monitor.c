@@ -20,9 +20,11 @@
 /* From one reading to the next, however often addresses change. */
 #define PAUSE_SECONDS 0.02
 
-/* Addresses that change while they are read: how often to read again at once, then when. */
-#define READS_AT_ONCE 8
+/* And after it failed. */
 #define READ_AGAIN_SECONDS 0.5
+
+/* So often at once, if addresses change while they are read. */
+#define READS_AT_ONCE 8
 
 struct address_monitor {
     struct ev_loop *loop;
@@ -127,7 +129,7 @@ static void update_and_pause(struct address_monitor *m)
                  strerror(why));
     m->failure_logged = why != 0;
     ev_io_stop(m->loop, &m->io);
-    m->pause.repeat = m->unread ? READ_AGAIN_SECONDS : PAUSE_SECONDS;
+    m->pause.repeat = why ? READ_AGAIN_SECONDS : PAUSE_SECONDS;
     ev_timer_again(m->loop, &m->pause);
 }
 
@@ -180,7 +182,7 @@ struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_chan
     m->changed = changed;
     m->ctx = ctx;
     ev_init(&m->io, on_changes);
-    ev_timer_init(&m->pause, on_pause_ended, 0, READ_AGAIN_SECONDS);
+    ev_timer_init(&m->pause, on_pause_ended, 0, PAUSE_SECONDS);
     m->io.data = m->pause.data = m;
     if (start(m, err) == 0)
         return m;

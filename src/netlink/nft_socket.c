@@ -49,9 +49,9 @@ uint32_t nft_socket_port(const struct nft_socket *s)
     return mnl_socket_get_portid(s->nl);
 }
 
-void nft_socket_watch_large(struct nft_socket *s, const struct nft_large_watch *watch)
+void nft_socket_set_monitor(struct nft_socket *s, struct table_monitor *monitor)
 {
-    s->large = watch ? *watch : (struct nft_large_watch){.ctx = NULL};
+    s->monitor = monitor;
 }
 
 void nft_socket_close(struct nft_socket *s)
@@ -333,12 +333,12 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
 {
     uint32_t done = 0;
     nft_batch_finish(batch);
-    bool watched = s->large.begins && batch->used >= LARGE_BATCH;
-    if (watched)
-        s->large.begins(s->large.ctx);
+    struct table_monitor *monitor = batch->used >= LARGE_BATCH ? s->monitor : NULL;
+    if (monitor)
+        table_monitor_leave(monitor);
     int result = commit_pieces(s, batch, &done, err);
-    if (watched)
-        s->large.ended(s->large.ctx, done);
+    if (monitor)
+        table_monitor_listen_again(monitor, done);
     return result;
 }
 

@@ -11,7 +11,7 @@ struct nft_socket {
     uint32_t sequence; /* of requests that read */
     size_t send_limit; /* what the kernel takes in one message now */
     bool cut_logged;
-    struct nft_large_watch large;
+    struct table_monitor *monitor; /* NULL: nobody listens */
 };
 
 /** An errno in words, with what to do about the one that people meet. */

@@ -192,9 +192,8 @@ static int membership(struct table_monitor *m, int option)
 
 /* What is in the queue stays there. A transaction of others between the two steps counts as missed,
  * too. */
-void table_monitor_leave(void *ctx)
+void table_monitor_leave(struct table_monitor *m)
 {
-    struct table_monitor *m = ctx;
     struct error err = {0};
     if (nft_socket_generation(m->own, &m->left_at, &err))
         m->missed = true;
@@ -202,9 +201,8 @@ void table_monitor_leave(void *ctx)
     membership(m, NETLINK_DROP_MEMBERSHIP);
 }
 
-void table_monitor_listen_again(void *ctx, uint32_t transactions)
+void table_monitor_listen_again(struct table_monitor *m, uint32_t transactions)
 {
-    struct table_monitor *m = ctx;
     struct error err = {0};
     uint32_t now;
     if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)
@@ -361,10 +359,9 @@ struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,
         table_monitor_free(m);
         return NULL;
     }
-    const struct nft_large_watch watch = {table_monitor_leave, table_monitor_listen_again, m};
     m->loop = loop;
     m->own = own;
-    nft_socket_watch_large(own, &watch);
+    nft_socket_set_monitor(own, m);
     ev_io_init(&m->io, on_events, mnl_socket_get_fd(m->socket), EV_READ);
     ev_init(&m->pause, on_pause_ended);
     m->io.data = m->pause.data = m;
@@ -377,7 +374,7 @@ void table_monitor_free(struct table_monitor *m)
     if (!m)
         return;
     if (m->loop) {
-        nft_socket_watch_large(m->own, NULL);
+        nft_socket_set_monitor(m->own, NULL);
         ev_io_stop(m->loop, &m->io);
         ev_timer_stop(m->loop, &m->pause);
     }

@@ -162,7 +162,7 @@ uint32_t nft_socket_port(const struct nft_socket *s)
 }
 
 /* Nobody listens to it. */
-void nft_socket_watch_large(struct nft_socket *s, const struct nft_large_watch *watch)
+void nft_socket_set_monitor(struct nft_socket *s, struct table_monitor *monitor)
 {
     ck_assert_ptr_nonnull(s);
 }

@@ -437,62 +437,39 @@ TEST(a_large_batch_is_not_listened_to)
     ev_loop_destroy(loop);
 }
 
-struct large {
-    unsigned began, ended;
-    uint32_t transactions;
-};
-
-static void on_large_begins(void *ctx)
+/* None of these looks as if others had committed. */
+TEST(transactions_of_a_large_batch_are_counted)
 {
-    ((struct large *)ctx)->began++;
-}
-
-static void on_large_ended(void *ctx, uint32_t transactions)
-{
-    struct large *large = ctx;
-    large->ended++;
-    large->transactions = transactions;
-}
-
-TEST(large_batches_are_told_of)
-{
-    struct large large = {0};
-    const struct nft_large_watch watch = {on_large_begins, on_large_ended, &large};
+    struct ev_loop *loop = ev_loop_new(0);
+    const struct table_monitor_ops ops = {on_changed, on_lost, on_settled, loop};
     uint32_t before, after;
+    told[0] = '\0';
     begin(FAMILY_IPV6);
-    nft_socket_watch_large(sock, &watch);
-    put("+ rejected_ports p90");
-    commit();
-    ck_assert_uint_eq(large.began + large.ended, 0);
+    struct table_monitor *monitor = table_monitor_new(loop, RULESET_TABLE, sock, &ops, &err);
     ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
-    commit_large();
-    ck_assert_int_eq(nft_socket_generation(sock, &after, &err), 0);
-    ck_assert_uint_eq(large.began, 1);
-    ck_assert_uint_eq(large.ended, 1);
-    ck_assert_uint_eq(large.transactions, 1);
-    ck_assert_uint_eq(after - before, 1);
-
     for (uint32_t i = 1000; i < 9000; i++)
         big_slot(i);
-    nft_batch_finish(&batch);
     batch.piece = batch.used / 4; /* cut where it can be, before that */
     commit();
     batch.piece = 0;
-    ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
-    ck_assert_uint_ge(large.transactions, 4);
-    ck_assert_uint_le(large.transactions, 8);
-    ck_assert_uint_eq(before - after, large.transactions);
-    after = before;
+    ck_assert_int_eq(nft_socket_generation(sock, &after, &err), 0);
+    ck_assert_uint_ge(after - before, 4);
+    ck_assert_uint_le(after - before, 8);
+    commit_of_another(90);
+    expect_told(loop, "rejected_ports settled");
 
     put("- endpoints p77 1"); /* is not there */
     for (uint32_t i = 9000; i < 10000; i++)
         big_slot(i);
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
     error_clear(&err);
-    ck_assert_uint_eq(large.ended, 3);
-    ck_assert_uint_eq(large.transactions, 0);
+    nft_batch_clear(&batch);
     ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
-    ck_assert_uint_eq(before, after);
+    ck_assert_uint_eq(before, after + 1); /* the other's */
+    commit_of_another(91);
+    expect_told(loop, "rejected_ports settled");
+    table_monitor_free(monitor);
+    ev_loop_destroy(loop);
 }
 
 /* ---- preflight; test_preflight.c has what kernels may lack ---- */
