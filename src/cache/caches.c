@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Services and ServiceCIDRs, and the sink by which sources fill all caches. */
+/* Services and ServiceCIDRs, and the sink through which sources fill all caches. */
 #include "versions.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 struct cached_service {
     struct hash_link link; /* by service->id */
     struct service *service;
-    generation changed : 63; /* when it changed last */
+    generation changed : 63; /* of the last change */
     uint64_t kept : 1;       /* scratch of service_cache_retain() */
 };
 
@@ -54,7 +54,7 @@ static struct known_object known_of(const struct cached_service *entry)
     return known;
 }
 
-/* Logs what is ignored of @service, unless it was logged for @before. */
+/* Logs ignored fields of @service, unless they were logged for @before. */
 static void warn(const struct service *before, const struct service *service)
 {
     const char *logged = before && before->warnings ? before->warnings : "";
@@ -62,7 +62,7 @@ static void warn(const struct service *before, const struct service *service)
         log_warn("services", "ignored fields: Service %s: %s", service->id, service->warnings);
 }
 
-/* Takes what two equal Services may differ in. */
+/* Moves the fields that service_equal() does not compare. */
 static void take_rest(struct service *known, struct service *service)
 {
     char *warnings = known->warnings;
@@ -172,7 +172,7 @@ void service_cache_free(struct service_cache *cache)
 
 /* ---- ServiceCIDRs ---- */
 
-/* There are a handful and they hardly ever change, so each change looks at all. */
+/* A cluster has a handful and they rarely change, so each change recomputes the union. */
 static void update_covered(struct caches *caches)
 {
     for (int family = 0; family < FAMILY_COUNT; family++) {
@@ -248,7 +248,7 @@ static void put_slice(struct caches *caches, const struct object *object)
         caches->ops.triggered(caches->ops.ctx, slice, object->trigger_time);
 }
 
-/* One that could not be read: what is known of it stays. */
+/* Decoding failed: the known version stays. */
 static void reject(struct caches *caches, const struct object *object)
 {
     caches->rejected[object->kind]++;

@@ -14,7 +14,7 @@ static bool has_address(const struct slice_endpoint *endpoint, const struct addr
     return memcmp(&endpoint->address, address, sizeof(*address)) == 0;
 }
 
-/* Whether @a goes before @b, of the same slice, which may be NULL. */
+/* Whether @a wins over @b, which is of the same slice or NULL. */
 static bool goes_before(const struct slice_endpoint *a, const struct slice_endpoint *b)
 {
     if (!b || is_terminating(a) != is_terminating(b))
@@ -27,7 +27,7 @@ static bool is_same(const struct slice_endpoint *a, const struct slice_endpoint 
     return a == b || (a && b && slice_endpoint_equal(a, b));
 }
 
-/* ---- what changes in the slice ---- */
+/* ---- changes within the slice ---- */
 
 static void make_buckets(struct endpoint_merge *merge, size_t most)
 {
@@ -40,8 +40,8 @@ static void make_buckets(struct endpoint_merge *merge, size_t most)
     merge->buckets.n = n;
 }
 
-/* Counts the endpoints of @slice in a range among the copies of their addresses; but if not @add,
- * those of addresses that have no pair are left out. */
+/* Enters the endpoints of @slice in [@from, @to) into their pairs. Without @add, endpoints whose
+ * address has no pair yet are skipped. */
 static void take(struct endpoint_merge *merge, const struct endpoint_slice *slice, size_t from,
                  size_t to, bool add)
 {
@@ -76,7 +76,7 @@ static bool ports_equal(const struct endpoint_slice *a, const struct endpoint_sl
     return true;
 }
 
-/* How many endpoints the two begin and end with alike. */
+/* Counts the equal endpoints at the start and at the end of both slices. */
 static void find_alike(const struct endpoint_slice *a, const struct endpoint_slice *b,
                        size_t *ahead, size_t *behind)
 {
@@ -91,8 +91,8 @@ static void find_alike(const struct endpoint_slice *a, const struct endpoint_sli
             break;
 }
 
-/* Nearly all changes are of very few endpoints. The others are looked at only since they might be
- * copies of those; but if the slice has other ports, all of them change. */
+/* Most changes affect few endpoints. The others matter only as possible copies of those; but if the
+ * slice's ports changed, every endpoint changes. */
 void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_slice *before,
                           const struct endpoint_slice *after)
 {
@@ -120,9 +120,9 @@ void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_sl
         merge->differ = merge->differ || !is_same(pair->before, pair->after);
 }
 
-/* ---- which slices have an address ---- */
+/* ---- the index of addresses ---- */
 
-/* Of so many addresses to a bucket the buckets become twice as many. */
+/* Above this average the number of buckets doubles. */
 #define MOST_IN_BUCKET 32
 
 static uint32_t rank_of(const struct address *address, bool terminates)
@@ -135,7 +135,7 @@ static address_bucket *bucket_of(const struct address_index *index, uint32_t ran
     return &index->buckets[index->bits ? rank >> (32 - index->bits) : 0];
 }
 
-/* Where in @bucket the slice @id has @rank, or would have. */
+/* The position of (@rank, slice @id) in @bucket, or where to insert it. */
 static size_t place_of(const struct address_index *index, const address_bucket *bucket,
                        uint32_t rank, const char *id)
 {
@@ -152,7 +152,7 @@ static size_t place_of(const struct address_index *index, const address_bucket *
     return low;
 }
 
-/* The room for more is small: there may be very many endpoints. */
+/* Grows by an eighth only, to save memory with many endpoints. */
 static void insert(address_bucket *bucket, size_t at, struct indexed_address address)
 {
     if (bucket->n == bucket->cap)
@@ -177,7 +177,7 @@ static void grow(struct address_index *index)
     free(old.buckets);
 }
 
-/* Slices are not many, and each change looks at one. */
+/* Linear: slices are few, and each change looks up one. */
 static uint32_t number_of(struct address_index *index, struct endpoint_slice *const *in)
 {
     uint32_t number = 0;
@@ -240,15 +240,14 @@ static const struct slice_endpoint *best_in(const struct endpoint_slice *slice,
     return best;
 }
 
-/* ---- who wins ---- */
+/* ---- the winning copy ---- */
 
-/* A copy and whose it is. */
 struct copy {
     const struct slice_endpoint *endpoint; /* NULL: none */
     const struct endpoint_slice *slice;
 };
 
-/* The copy that wins among those in other slices than that at @in. */
+/* The winner among the copies in all slices except *@in. */
 static struct copy best_of_others(const struct address_index *index,
                                   struct endpoint_slice *const *in, const struct slice_port *port,
                                   const struct address *address)
@@ -263,7 +262,7 @@ static struct copy best_of_others(const struct address_index *index,
         if (slice == in || !endpoint_slice_has_port(*slice, port))
             continue;
         const struct slice_endpoint *best = best_in(*slice, address);
-        /* It may be another address of the same hash. */
+        /* Another address may have the same hash. */
         if (best && is_terminating(best) == (bucket->v[at].rank & 1))
             return (struct copy){best, *slice};
     }
@@ -281,7 +280,7 @@ static const struct slice_endpoint *winner(const struct slice_endpoint *own,
     return strcmp(slice->id, other->slice->id) < 0 ? own : other->endpoint;
 }
 
-/* Takes the first of @ports if it has the lowest @number. */
+/* Removes the first of @ports if its number is @number. */
 static bool take_number(struct slice_ports *ports, uint16_t number)
 {
     if (ports->n == 0 || ports->v->port != number)

@@ -1,76 +1,72 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a change of a slice makes of the endpoints of its Service, whose slices may have copies of
- * each other's endpoints (docs/behaviour.md 2.4, 2.5). Of several copies one wins: those that are
- * not terminating go before those that are, then the order of slice ids and of places in them
- * decides.
+ * Computes how a change of one slice changes the merged endpoints of its Service. Several slices
+ * may hold copies of an endpoint (docs/behaviour.md 2.4, 2.5). One copy wins: not terminating goes
+ * before terminating, then slice id and index decide.
  */
 #ifndef KUBE_NFTD_CACHE_ENDPOINT_MERGE_H
 #define KUBE_NFTD_CACHE_ENDPOINT_MERGE_H
 
 #include "kube-nftd/cache.h"
 
-/* That a slice has an address. */
+/* An address of a slice. */
 struct indexed_address {
-    uint32_t rank;  /* hash of the address; the lowest bit: it terminates */
-    uint32_t slice; /* its number */
+    uint32_t rank;  /* hash of the address; lowest bit: terminating */
+    uint32_t slice; /* index into address_index.slices */
 };
 
 typedef VEC(struct indexed_address) address_bucket;
 
 /*
- * Which slices of a family have an address, for Services of more than one: whether a copy wins is
- * found without looking at all of them. Each bucket is sorted by rank and id of the slice, so that
- * the copy that wins comes first. Starts zeroed.
+ * Maps an address to the slices of one family that contain it, for Services with several slices:
+ * the winning copy is found without scanning them all. Each bucket is sorted by rank and slice id,
+ * so the winner comes first. Starts zeroed.
  */
 struct address_index {
     address_bucket *buckets;
-    unsigned bits; /* the highest ones of a rank say in which bucket it is */
+    unsigned bits; /* number of leading bits of a rank that select its bucket */
     size_t n;      /* in all buckets */
     VEC(struct endpoint_slice *const *)
-    slices; /* where the cache has them, by number; NULL: none */
+    slices; /* the cache's slice pointers; NULL: unused number */
     size_t n_slices;
 };
 
-/* An address that a change of a slice concerns. */
+/* An address affected by a change of a slice. */
 struct endpoint_pair {
     const struct address *address;
-    const struct slice_endpoint *before, *after; /* the copies in the slice that win; or NULL */
+    const struct slice_endpoint *before, *after; /* winning copy within the slice; or NULL */
 };
 
-/* A slice of a Service changes, comes or goes. Scratch; starts zeroed. */
+/* A slice of a Service is added, changed or removed. Scratch; starts zeroed. */
 struct endpoint_merge {
-    const struct endpoint_slice *before, *after; /* NULL: there was, or is, none */
-    VEC(struct endpoint_pair) pairs;             /* those not here are as they were */
-    bool differ;                                 /* some pair's copies do */
-    VEC(uint32_t) buckets;                       /* of pairs, by address; numbers from 1 */
+    const struct endpoint_slice *before, *after; /* NULL: added, removed */
+    VEC(struct endpoint_pair) pairs;             /* other addresses are unchanged */
+    bool differ;                                 /* in some pair, before and after differ */
+    VEC(uint32_t) buckets;                       /* hash of pairs by address; index plus 1 */
     VEC(struct endpoint_delta) deltas;
 };
 
-/** A slice changes from @before to @after. Costs as much as the slice. */
+/** Compares the slice @before with @after. The cost is linear in the slice's endpoints. */
 void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_slice *before,
                           const struct endpoint_slice *after);
 
-/** @index follows the change of the slice that the cache has at @in. */
+/** Updates @index for the change of the cached slice *@in. */
 void endpoint_merge_index(const struct endpoint_merge *merge, struct address_index *index,
                           struct endpoint_slice *const *in);
 
 /**
- * Puts into merge->deltas what the change makes of a service port, of which the slice had the ports
- * @before and has the ports @after. Costs as much as the endpoints that differ.
- * @index  of the Service's slices, which endpoint_merge_index() brought up to date; NULL: the slice
- *         is the only one
+ * Puts the changed endpoints of a service port into merge->deltas. The slice had the ports @before
+ * for it and has the ports @after. The cost is linear in the endpoints that differ.
+ * @index  the Service's slices, updated by endpoint_merge_index(); NULL: this is the only slice
  */
 void endpoint_merge_port(struct endpoint_merge *merge, const struct address_index *index,
                          struct endpoint_slice *const *in, struct slice_ports before,
                          struct slice_ports after);
 
-/** Logs what changes of a service port, as endpoints_changed_fn is told. Below -v 4 it costs a
- * comparison. */
+/** Logs the arguments of endpoints_changed_fn, at -v 4. */
 void endpoint_deltas_log(const struct service_port_ref *ref, const struct endpoint_delta *deltas,
                          size_t n);
 
-/** Free what they hold. */
 void address_index_clear(struct address_index *index);
 void endpoint_merge_clear(struct endpoint_merge *merge);
 

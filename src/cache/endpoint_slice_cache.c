@@ -9,16 +9,16 @@ struct cached_slice {
     struct hash_link link; /* by slice->id */
     struct endpoint_slice *slice;
     struct owner *owner;     /* NULL if the slice belongs to no Service */
-    generation changed : 63; /* when it changed last */
+    generation changed : 63; /* of the last change */
     uint64_t kept : 1;       /* scratch of endpoint_slice_cache_retain() */
 };
 
-/* The slices that name one Service, which need not exist, in the order of their ids. */
+/* The slices of one Service, which need not exist, sorted by id. */
 struct owner {
     struct hash_link link; /* by service_id */
     char *service_id;
     VEC(struct cached_slice *) slices;
-    struct address_index *indexes[FAMILY_COUNT]; /* NULL without a second slice of the family */
+    struct address_index *indexes[FAMILY_COUNT]; /* NULL with fewer than two slices of the family */
 };
 
 struct endpoint_slice_cache {
@@ -57,7 +57,7 @@ static bool contributes(const struct endpoint_slice *slice)
     return slice && slice->service_id && slice->has_family;
 }
 
-/* ---- which slices name which Service ---- */
+/* ---- the slices of a Service ---- */
 
 static struct hash_key owner_key(const struct hash_link *link)
 {
@@ -82,7 +82,7 @@ static size_t place_in_owner(const struct owner *owner, const char *slice_id)
     return low;
 }
 
-/* Makes an index of the slices of a family, unless they have one or there are none. */
+/* Indexes the existing slices of a family, unless indexed already. */
 static void make_index(struct endpoint_slice_cache *cache, struct owner *owner, enum family family)
 {
     if (owner->indexes[family])
@@ -116,7 +116,7 @@ static void join_owner(struct endpoint_slice_cache *cache, struct cached_slice *
     entry->owner = owner;
 }
 
-/* One slice needs no index. */
+/* A single slice needs no index. */
 static void drop_index(struct owner *owner, enum family family)
 {
     struct address_index *index = owner->indexes[family];
@@ -145,17 +145,17 @@ static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice 
     free(owner);
 }
 
-/* ---- what a change makes different ---- */
+/* ---- reporting changes ---- */
 
 static struct slice_ports all_ports(const struct endpoint_slice *slice)
 {
     return slice ? (struct slice_ports){slice->ports.v, slice->ports.n} : (struct slice_ports){0};
 }
 
-/* @entry, which has an owner, changes from @before to @after, of one Service and family. Tells of
- * each service port that this concerns, in the order of ports. */
-static void tell_change(struct endpoint_slice_cache *cache, struct cached_slice *entry,
-                        const struct endpoint_slice *before, const struct endpoint_slice *after)
+/* Reports each service port affected by the change of @entry from @before to @after, in port order.
+ * Both are of the same Service and family; @entry has an owner. */
+static void report_change(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                          const struct endpoint_slice *before, const struct endpoint_slice *after)
 {
     struct endpoint_merge *merge = &cache->merge;
     const struct endpoint_slice *slice = after ? after : before;
@@ -189,7 +189,7 @@ static void tell_change(struct endpoint_slice_cache *cache, struct cached_slice 
     }
 }
 
-/* The slice of @entry is another than @before (NULL: it is its first one); or that goes. */
+/* Replaces the slice of @entry, which may have none yet, by @after (NULL: removed). */
 static void change_slice(struct endpoint_slice_cache *cache, struct cached_slice *entry,
                          struct endpoint_slice *after)
 {
@@ -197,23 +197,23 @@ static void change_slice(struct endpoint_slice_cache *cache, struct cached_slice
     if (contributes(before) && contributes(after) && before->family == after->family &&
         strcmp(before->service_id, after->service_id) == 0) {
         entry->slice = after;
-        tell_change(cache, entry, before, after);
+        report_change(cache, entry, before, after);
         return;
     }
     if (entry->owner) {
-        tell_change(cache, entry, before, NULL);
+        report_change(cache, entry, before, NULL);
         leave_owner(cache, entry);
     }
     entry->slice = after;
     if (contributes(after)) {
         join_owner(cache, entry);
-        tell_change(cache, entry, NULL, after);
+        report_change(cache, entry, NULL, after);
     }
 }
 
 /* ---- changes ---- */
 
-/* Counts a slice that comes as @after, or goes as @before. */
+/* Counts a put of @after, or the removal of @before. */
 static void count_seen(struct endpoint_slice_cache *cache, const struct endpoint_slice *before,
                        const struct endpoint_slice *after)
 {
@@ -233,10 +233,10 @@ static struct known_object known_of(const struct cached_slice *entry)
     return known;
 }
 
-/* @entry, which holds what was, if anything was, becomes @after, or goes. Returns whether that may
- * make a difference to a Service. */
-static bool note_version(struct endpoint_slice_cache *cache, struct cached_slice *entry,
-                         const struct endpoint_slice *after)
+/* Records the change of @entry, still in its old state, to @after (NULL: removed). Returns false if
+ * no Service is affected. */
+static bool record_version(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                           const struct endpoint_slice *after)
 {
     const struct endpoint_slice *before = entry->slice;
     if (!contributes(before) && !contributes(after))
@@ -268,7 +268,7 @@ const struct endpoint_slice *endpoint_slice_cache_put(struct endpoint_slice_cach
             log_info("endpointslices",
                      "ignored slice=%s: its address type is neither IPv4 nor IPv6", slice->id);
     }
-    bool differs = note_version(cache, entry, slice);
+    bool differs = record_version(cache, entry, slice);
     change_slice(cache, entry, slice);
     hash_table_add(&cache->slices, slice_key, &entry->link);
     endpoint_slice_free(before);
@@ -280,7 +280,7 @@ static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entr
     struct endpoint_slice *slice = entry->slice;
     hash_table_remove(&cache->slices, &entry->link);
     count_seen(cache, slice, NULL);
-    note_version(cache, entry, NULL);
+    record_version(cache, entry, NULL);
     change_slice(cache, entry, NULL);
     endpoint_slice_free(slice);
     free(entry);
@@ -344,7 +344,7 @@ void endpoint_slice_cache_reject(struct endpoint_slice_cache *cache, const struc
     versions_reject(&cache->versions, object->id, object->owner, &object->version);
 }
 
-/* Whose versions are asked for. */
+/* Arguments of endpoint_slice_cache_versions(). */
 struct versions_query {
     const struct endpoint_slice_cache *cache;
     const char *service_id;
@@ -359,7 +359,7 @@ static void add_versions(const struct versions_query *query, const char *id,
         vec_push(query->out, versions);
 }
 
-/* Those that the owner has now are there already. */
+/* Skips the owner's current slices, which are added already. */
 static void add_former(void *ctx, const char *id)
 {
     const struct versions_query *query = ctx;
@@ -410,7 +410,7 @@ static int compare_identity(const struct endpoint *a, const struct endpoint *b)
     return order ? order : (int)a->port - (int)b->port;
 }
 
-/* By identity, and in each identity the copy that wins first: the order is total. */
+/* By identity, then the winning copy first. A total order. */
 static int compare_copies(const void *a, const void *b)
 {
     const struct endpoint *p = a, *q = b;
@@ -420,7 +420,7 @@ static int compare_copies(const void *a, const void *b)
     return order ? order : (p->place > q->place) - (p->place < q->place);
 }
 
-/* Already sorted lists are the rule: services of one slice, in the order the controller wrote. */
+/* The usual case: one slice, in the order the controller wrote. */
 static bool is_sorted(const endpoint_vec *endpoints)
 {
     for (size_t i = 1; i < endpoints->n; i++)

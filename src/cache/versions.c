@@ -3,20 +3,20 @@
 
 #include <string.h>
 
-/* While one family fails, changes of the other pile up. Those that say nothing any more are dropped
- * when there are twice as many as the last sweep kept, and so many more. */
+/* While one family fails, changes of the other pile up. A sweep drops obsolete entries once their
+ * number exceeds twice what the last sweep kept, plus this many. */
 #define SWEEP_ALLOWANCE 1024
 
-/* What is known of an object beside what the cache has. */
+/* What is remembered of an object beyond its cached state. */
 struct remembered {
     struct hash_link link; /* by id */
-    /* Of a change that is not applied in both families yet: */
+    /* A change that is not applied in both families yet: */
     generation changed;
-    struct object_version held[FAMILY_COUNT]; /* before it */
-    char *owner;                              /* before it; NULL: none */
-    /* Of a version that could not be read: */
+    struct object_version held[FAMILY_COUNT]; /* in the tables, from before the change */
+    char *owner;                              /* before the change; NULL: none */
+    /* A version that failed to decode: */
     struct object_version rejected;
-    char *rejected_owner; /* NULL: not known, or none */
+    char *rejected_owner; /* NULL: unknown or none */
     char id[];
 };
 
@@ -48,7 +48,7 @@ static bool holds_anything(const struct remembered *it)
            object_version_is_set(&it->held[FAMILY_IPV6]);
 }
 
-/* Forgets what says nothing. */
+/* Frees the entry once nothing in it is set. */
 static void tidy(struct versions *versions, struct remembered *it)
 {
     if (object_version_is_set(&it->rejected) || holds_anything(it))
@@ -90,7 +90,7 @@ generation versions_change(struct versions *versions, const char *id, const char
     if (!change && !before.version)
         return now;
     change = find_or_add(versions, id);
-    /* A family that the last change before this one has reached holds what that one made. */
+    /* If the previous change is applied in a family, its table has the version of that change. */
     for (int family = 0; family < FAMILY_COUNT; family++) {
         if ((before.version ? before.changed : change->changed) > versions->applied[family])
             continue;
@@ -137,7 +137,7 @@ void versions_accept_all(struct versions *versions)
         accept(versions, it);
 }
 
-/* ---- what is applied ---- */
+/* ---- applying ---- */
 
 void versions_apply(struct versions *versions, const bool applied[FAMILY_COUNT])
 {
@@ -161,7 +161,7 @@ void versions_apply(struct versions *versions, const bool applied[FAMILY_COUNT])
     versions->swept = all ? versions->now : 0;
 }
 
-/* ---- what can be asked ---- */
+/* ---- queries ---- */
 
 bool versions_of(const struct versions *versions, const char *id, struct known_object known,
                  struct object_versions *out)
@@ -171,7 +171,7 @@ bool versions_of(const struct versions *versions, const char *id, struct known_o
     *out = (struct object_versions){
         .id = id, .received = known.version, .rejected = rejected ? &it->rejected : NULL};
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        const struct object_version *before = NULL; /* what is held until the change is applied */
+        const struct object_version *before = NULL; /* in the table until the change is applied */
         if (it && it->changed > versions->applied[family] &&
             object_version_is_set(&it->held[family]))
             before = &it->held[family];
