@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Wires the rooms to one libev loop. Sources and servers put their own watchers into it; here is
- * the one place where changes are committed: a prepare watcher, run once a turn just before the
- * loop would sleep, so that a burst is one transaction and a lone change waits for nothing.
+ * Connects all modules to one libev loop. Sources and servers add their own watchers. Changes are
+ * committed here only, by a prepare watcher that runs just before the loop sleeps: a burst becomes
+ * one transaction, and a single change does not wait.
  */
 #include "daemon.h"
 
@@ -17,13 +17,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* How long the first programming waits for what it can do without: a Node object that is only late
- * would otherwise take the node ports out of the table of the previous process. */
+/* How long the first sync waits for optional objects: programming before a late Node object arrives
+ * would remove the NodePorts that the previous process left in the table. */
 #define GRACE_SECONDS 30.0
 
 /* ---- the loop ---- */
 
-/* 0 if the first programming may begin, else when it may at the latest (docs/behaviour.md 9.1). */
+/* 0 if the first sync may begin, else its latest time (docs/behaviour.md 9.1). */
 static double time_to_begin(struct daemon *d, double now)
 {
     if (d->begun || !proxy_is_synced(d->proxy))
@@ -53,7 +53,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "All tables are applied");
         if (!d->programmed)
-            alloc_give_back(); /* what it took to read all objects and to send everything */
+            alloc_give_back(); /* memory of the initial lists and the full sync */
         d->programmed = true;
         startup_taint_programmed(d->source.startup, proxy_refused(d->proxy));
     }
@@ -70,7 +70,7 @@ static void on_wake(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
     (void)timer;
-    (void)events; /* the commit that runs next does the work */
+    (void)events; /* on_commit() runs next and does the work */
 }
 
 static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
@@ -132,7 +132,7 @@ static void on_kubeconfig(void *ctx)
     ev_break(((struct daemon *)ctx)->loop, EVBREAK_ALL);
 }
 
-/* The kubelet writes its own when the node has joined. */
+/* The kubelet's kubeconfig appears only when the node joins the cluster. */
 static void wait_for_kubeconfig(struct daemon *d)
 {
     const char *path = d->options->kubeconfig;
@@ -179,24 +179,24 @@ static int open_servers(struct daemon *d, struct error *err)
     return 0;
 }
 
-/* What others find when they ask, and what needs privileges, which are dropped then. */
+/* Opens everything that needs privileges, including the listening sockets, then drops them. */
 static int open_to_others(struct daemon *d, struct error *err)
 {
     if (object_source_prepare(&d->source, d->loop, d->node_name, d->options, err))
         return error_of_configuration(err);
-    /* Before the servers, whose failure is worth an event. */
+    /* Before the servers: a failed bind is reported as an event. */
     object_source_open_writers(&d->source, d->options);
     if (open_servers(d, err)) {
-        close_servers(d); /* they would answer for what is not there yet */
+        close_servers(d); /* they must not answer without a proxy */
         object_source_flush(&d->source);
         return -1;
     }
     oom_score_adjust(d->options->oom_score_adj, "");
-    privileges_drop(); /* the servers do not answer yet, and nothing was requested */
+    privileges_drop(); /* before the first byte of input */
     return 0;
 }
 
-/* Tables that have an owner need not be watched. */
+/* Owned tables need no monitor: no other program can change them. */
 static void watch_tables(struct daemon *d, const struct proxy_config *config)
 {
     const struct table_monitor_ops ops = {proxy_foreign_change, proxy_foreign_lost,
@@ -214,7 +214,7 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
     error_clear(&err);
 }
 
-/* From here on objects come. */
+/* Starts the flow of objects into the proxy. */
 static int open_pipeline(struct daemon *d, struct proxy_config *config, struct error *err)
 {
     struct error missing = {0};
@@ -241,14 +241,14 @@ static int open_pipeline(struct daemon *d, struct proxy_config *config, struct e
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
 
-/* 0 too if it is told to end meanwhile. */
+/* Also returns 0 if a signal or an edit of --config ends it early: see is_ending(). */
 static int daemon_start(struct daemon *d, struct error *err)
 {
     struct proxy_config config = {.families = {true, host_has_ipv6()}};
     struct rlimit descriptors;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* until there is a loop: what would be read anew is read below */
-    /* Each health check node port takes descriptors: use as many as we are allowed. */
+    signal(SIGHUP, SIG_IGN); /* until the loop runs: nothing to reload yet */
+    /* Each healthCheckNodePort takes descriptors: raise the soft limit to the hard one. */
     if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
         descriptors.rlim_cur = descriptors.rlim_max;
         setrlimit(RLIMIT_NOFILE, &descriptors);
@@ -273,7 +273,7 @@ static int daemon_start(struct daemon *d, struct error *err)
         return 0;
     if (open_to_others(d, err) || open_pipeline(d, &config, err))
         return -1;
-    /* The host's own settings last, when nothing can end the startup any more. */
+    /* Host settings last: nothing can fail after this. */
     conntrack_sysctls_apply(&d->options->conntrack, "");
     return 0;
 }

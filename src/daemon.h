@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The daemon: all rooms on one loop (daemon.c), and what its metrics address answers about them
+/* The daemon: all modules on one event loop (daemon.c), and the pages on its metrics address
  * (pages.c). */
 #ifndef KUBE_NFTD_DAEMON_H
 #define KUBE_NFTD_DAEMON_H
@@ -22,12 +22,12 @@ struct daemon {
     char *node_name;
     bool owned[FAMILY_COUNT]; /* no other program can change the table */
     struct nft_socket *socket;
-    struct table_monitor *tables; /* NULL: all are owned, or changes cannot be followed */
+    struct table_monitor *tables; /* NULL: all tables are owned, or no monitor is available */
     struct address_monitor *addresses;
-    struct config_watch *config_watch; /* NULL: there is no file */
-    struct flow_cleaner *flows;        /* NULL: the kernel has no conntrack over netlink */
+    struct config_watch *config_watch; /* NULL: no --config */
+    struct flow_cleaner *flows;        /* NULL: no conntrack netlink in the kernel */
     struct object_source source;
-    struct proxy *proxy; /* NULL until the servers were opened */
+    struct proxy *proxy; /* NULL until the servers are open */
     struct health *health;
     struct metrics *metrics;
     struct explain_gate explain_gate;
@@ -35,21 +35,21 @@ struct daemon {
     ev_prepare commit;
     ev_timer wake;
     ev_signal terminate, interrupt, hangup;
-    double synced_at; /* Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
-    bool begun;       /* the first programming was tried */
-    bool programmed;  /* all tables were applied once */
-    const char *config_edited; /* how: the daemon ends for it */
-    bool ending;               /* a signal said so */
+    double synced_at; /* all Services and EndpointSlices had come; clock_monotonic; 0: not yet */
+    bool begun;       /* the first sync was attempted */
+    bool programmed;  /* all tables have been applied once */
+    const char *config_edited; /* how --config changed, which ends the daemon; NULL: it did not */
+    bool ending;               /* SIGTERM or SIGINT came */
 };
 
-/** Runs until SIGTERM or SIGINT; the tables stay. @manager is told. -1 if it could not start, or if
- * it ended because its configuration file was edited. */
+/** Runs until SIGTERM or SIGINT; the tables stay active. Notifies @manager. -1 with an error if
+ * startup fails or the configuration file was edited. */
 int daemon_run(const struct options *options, struct service_manager *manager, struct error *err);
 
-/** Programs what has changed. Returns when to call it again at the latest, or 0. */
+/** Applies pending changes. Returns the latest time for the next call (clock_monotonic), or 0. */
 double daemon_sync(struct daemon *daemon);
 
-/** Adds the pages about @daemon to its metrics address. */
+/** Registers the pages of @daemon on its metrics address. */
 void pages_add(struct daemon *daemon);
 
 /** A metrics_fn for the daemon @ctx. */

@@ -68,16 +68,17 @@ static int run(const struct options *options, struct service_manager *manager, s
                                : daemon_run(options, manager, err);
 }
 
-static int run_as_told(int argc, char **argv, struct service_manager *manager, struct error *err)
+static int run_command_line(int argc, char **argv, struct service_manager *manager,
+                            struct error *err)
 {
     struct options options;
     if (options_parse(argc, argv, &options, err))
         return error_of_configuration(err);
-    /* An answer on a terminal is not mixed with what is done for it. */
+    /* Keep log lines out of a command's output. */
     bool asks = command_asks(options.command);
     log_set_verbosity(asks && options.verbosity == 0 ? -1 : options.verbosity);
     log_set_json(options.log_format == LOG_FORMAT_JSON);
-    if (!asks) /* and the answer is not about them */
+    if (!asks) /* they do not concern a command */
         options_log_notes(&options);
     int result = run(&options, manager, err);
     options_clear(&options);
@@ -90,7 +91,7 @@ int main(int argc, char **argv)
     alloc_settle();
     log_output_open();
     struct service_manager *manager = service_manager_new();
-    int status = run_as_told(argc, argv, manager, &err);
+    int status = run_command_line(argc, argv, manager, &err);
     log_end(status < 0 ? err.text : NULL);
     if (status < 0) {
         service_manager_status(manager, err.text);

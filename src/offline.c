@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* A proxy that is never going to program anything, and what it needs. */
+/* A proxy that never programs the kernel, with its inputs. */
 struct offline {
     struct ev_loop *loop;
     char *node_name;
@@ -22,7 +22,7 @@ struct offline {
 static int offline_open(struct offline *o, const struct options *options, bool strict,
                         struct error *err)
 {
-    /* What the node would have: it need not be this host. */
+    /* Both families: the manifests may be for another host. */
     struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
     o->loop = ev_default_loop(EVFLAG_AUTO);
     if (!o->loop)
@@ -132,6 +132,6 @@ int offline_preflight(struct error *err)
         preflight_clear(&preflights[i]);
     }
     nft_socket_close(socket);
-    fflush(stdout); /* before what is said on stderr */
+    fflush(stdout); /* before the error on stderr */
     return any ? 0 : error_set(err, "no family can be proxied on this kernel");
 }

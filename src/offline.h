@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the program does without programming anything. */
+/* Modes that program no table. */
 #ifndef KUBE_NFTD_OFFLINE_H
 #define KUBE_NFTD_OFFLINE_H
 
@@ -7,19 +7,18 @@
 #include "kube-nftd/config.h"
 #include "kube-nftd/serve.h"
 
-/** Takes the objects once and prints the tables on stdout. */
+/** Reads all objects once and prints the resulting tables to stdout. */
 int offline_dump_rules(const struct options *options, struct error *err);
 
-/** Takes the objects of --manifests once, and answers @query by @answer. A command_compute_fn. */
+/** Reads the objects of --manifests once and answers @query with @answer. A command_compute_fn. */
 cJSON *offline_compute(const struct options *options, explain_answer_fn answer, const void *query,
                        struct error *err);
 
-/** Does what takes more privileges than the daemon's own work, and touches no table: sets
- * conntrack's limits and time-outs, looks at what the kernel has. -1 if no family can be proxied.
- */
+/** --init-only: the steps that need more privileges than the daemon. Sets the conntrack sysctls and
+ * checks the kernel. -1 if no family can be proxied. */
 int offline_init(const struct options *options, struct error *err);
 
-/** Prints what this kernel can do on stdout. -1 if no family can be proxied. */
+/** Prints the features of this kernel to stdout. -1 if no family can be proxied. */
 int offline_preflight(struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the metrics address answers about this daemon: its state, Services, explanations, metrics.
- * The servers answer from the loop alone, which begins when all is there. */
+/* The pages on the metrics address: status, Services, explanations, metrics. Requests are handled
+ * in the event loop, which starts after the proxy exists. */
 #include "daemon.h"
 
 #include "kube-nftd/base.h"
@@ -15,8 +15,8 @@ static bool list_sources(void *ctx, struct explain_sources *sources)
     return true;
 }
 
-/* Metrics have counts of connections no older than that, if these can be read in so short a time;
- * else those of the last reading, and the next ones by the next scrape. */
+/* A scrape refreshes connection counts older than COUNTED_SECONDS for READ_SECONDS at most. If that
+ * does not suffice, it shows the previous counts, and the next scrape gets the new ones. */
 #define COUNTED_SECONDS 5.0
 #define READ_SECONDS 0.001
 
@@ -54,7 +54,7 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
     vec_free(&sources.busiest);
 }
 
-/* What /configz answers (docs/behaviour.md 6.3). */
+/* /configz (docs/behaviour.md 6.3). */
 static void answer_configz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
@@ -73,8 +73,7 @@ static void answer_programmed(void *ctx, const struct http_request *request,
     programmed_answer(&sources, request, answer);
 }
 
-/* What has come is decided and programmed first, so that the answer does not compare what is wanted
- * now with what was a moment ago. */
+/* Syncs first, so that the answer does not report changes that are merely pending. */
 static void answer_explain(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {

@@ -8,13 +8,12 @@
 #include <stdio.h>
 
 /**
- * kube-nftd --cleanup-kube-proxy: removes what kube-proxy left in the kernel (docs/behaviour.md
- * 8.3), whatever its mode was, and says so on @out, a line a thing; with @dry_run it only says what
- * it would do. kube-nftd's own tables and those of other programs stay. Connections are not
- * touched.
+ * kube-nftd --cleanup-kube-proxy: removes the kernel state of kube-proxy, in any of its modes
+ * (docs/behaviour.md 8.3), and prints a line for each object to @out; with @dry_run it only prints.
+ * Tables of kube-nftd and of other programs and connections stay untouched.
  *
- * 0: nothing is left behind. -1: something is (@out says what, why, and what a person can do), or
- * the kernel could not be asked.
+ * 0 if nothing remains. -1 if something does (@out names it, the reason and the remedy), or if the
+ * kernel cannot be queried.
  */
 int kube_proxy_cleanup(bool dry_run, FILE *out, struct error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The commands that ask the running daemon, or compute from --manifests, and print the answer. */
+/* The commands that query the running daemon, or compute from --manifests, and print the answer. */
 #ifndef KUBE_NFTD_CLIENT_H
 #define KUBE_NFTD_CLIENT_H
 
@@ -7,15 +7,15 @@
 #include "kube-nftd/config.h"
 #include "kube-nftd/serve.h"
 
-/** Whether @command is one of these. */
+/** Whether @command is one of them. */
 bool command_asks(enum command command);
 
-/* Answers @query by @answer from objects in --manifests. The caller deletes it; NULL with an error.
- */
+/* Answers @query with @answer from the objects in --manifests; owned by the caller. NULL with an
+ * error. */
 typedef cJSON *(*command_compute_fn)(const struct options *options, explain_answer_fn answer,
                                      const void *query, struct error *err);
 
-/** Carries out options->command, by @compute if there is no daemon to ask. Its exit status, as in
+/** Runs options->command, with @compute if --manifests is given. Returns the exit status of
  * kube-nftd(8), or -1 with an error. */
 int command_run(const struct options *options, command_compute_fn compute, struct error *err);
 

@@ -9,10 +9,10 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Names of the kernel's: IPSET_MAXNAMELEN less the NUL. */
+/* The kernel's IPSET_MAXNAMELEN without the NUL. */
 #define IP_SET_NAME_LENGTH 31
 
-/* What stands behind the kind of a service's or endpoint's chain: base32 of a hash. */
+/* Chains of services and endpoints end in a hash in base32. */
 #define HASH_LENGTH 16
 #define HASH_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
@@ -34,7 +34,7 @@ static const struct {
     {"nat", "KUBE-POSTROUTING"},
     {"nat", "KUBE-PROXY-CANARY"},
     {"nat", "KUBE-SERVICES"},
-    /* mode ipvs has some of those, and these */
+    /* mode ipvs, in addition to some of the above */
     {"filter", "KUBE-IPVS-FILTER"},
     {"filter", "KUBE-IPVS-OUT-FILTER"},
     {"filter", "KUBE-NODE-PORT"},
@@ -45,7 +45,7 @@ static const struct {
     {"nat", "KUBE-NODE-PORT"},
 };
 
-/* KUBE-XLB- is of versions before 1.24. */
+/* KUBE-XLB- comes from versions before 1.24. */
 static const char *const kinds[] = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
                                     "KUBE-FW-",  "KUBE-SEP-", "KUBE-XLB-"};
 
@@ -62,7 +62,7 @@ static const char *const comments[] = {
     "kubernetes ipvs access filter",
 };
 
-/* Without the "KUBE-", which is "KUBE-6-" for IPv6. */
+/* Without the prefix: "KUBE-", or "KUBE-6-" for IPv6. */
 static const char *const ip_sets[] = {
     "CLUSTER-IP",
     "EXTERNAL-IP",
@@ -121,7 +121,7 @@ bool kube_proxy_has_ip_set(const char *name)
     const char *prefix = begins_with(name, "KUBE-6-") ? "KUBE-6-" : "KUBE-";
     if (!begins_with(name, prefix))
         return false;
-    /* A name that is too long is cut: KUBE-6-NODE-PORT-LOCAL-SCTP-HASH has no place for its end. */
+    /* kube-proxy truncates names that are too long, such as KUBE-6-NODE-PORT-LOCAL-SCTP-HASH. */
     const char *rest = name + strlen(prefix);
     size_t room = IP_SET_NAME_LENGTH - strlen(prefix), length = strlen(rest);
     for (size_t i = 0; i < COUNT(ip_sets); i++)
@@ -132,7 +132,7 @@ bool kube_proxy_has_ip_set(const char *name)
 
 /* ---- the command ---- */
 
-/* That of mode nftables. */
+/* The table of mode nftables. */
 #define KUBE_PROXY_TABLE "kube-proxy"
 
 void cleanup_say(struct cleanup *cleanup, enum fate fate, const char *format, ...)
@@ -194,10 +194,10 @@ int kube_proxy_cleanup(bool dry_run, FILE *out, struct error *err)
         cleanup_iptables_nft(&cleanup, socket, (enum family)family);
     nft_socket_close(socket);
     if (result)
-        return -1; /* most likely CAP_NET_ADMIN is missing: nothing else would work either */
+        return -1; /* most likely CAP_NET_ADMIN is missing, and the rest would fail too */
     for (int family = 0; family < FAMILY_COUNT; family++)
         cleanup_iptables_legacy(&cleanup, (enum family)family);
-    cleanup_ipvs(&cleanup); /* after the rules that name its sets */
+    cleanup_ipvs(&cleanup); /* after the rules that refer to its sets */
     if (cleanup.removed + cleanup.left == 0)
         fprintf(out, "nothing of kube-proxy was found\n");
     fflush(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What kube-proxy calls its things in the kernel, where they are, and what is said of each. */
+/* The kernel objects of kube-proxy: their names, how to find and remove them, and the report. */
 #ifndef KUBE_NFTD_CLEANUP_CLEANUP_H
 #define KUBE_NFTD_CLEANUP_CLEANUP_H
 
@@ -19,24 +19,24 @@
 struct cleanup {
     FILE *out; /* borrowed */
     bool dry_run;
-    size_t removed; /* lines of things that were, or would be */
-    size_t left;    /* lines of things that stay */
+    size_t removed; /* reported as removed, or as to be removed */
+    size_t left;    /* reported as left */
 };
 
-/* What becomes of a thing, with an example of its line. */
+/* The outcome for an object, with an example of its line. */
 enum fate {
     FATE_REMOVED, /* "removed: table ip kube-proxy", "would remove: ..." in a dry run */
-    FATE_STAYS,   /* "left: IP set KUBE-CLUSTER-IP: why, and what a person can do" */
+    FATE_STAYS,   /* "left: IP set KUBE-CLUSTER-IP: reason and remedy" */
     FATE_OTHERS,  /* "not kube-proxy's: virtual servers of ipvs: 3" */
-    FATE_WARNING, /* "warning: what the removal, done or planned, makes different for others" */
+    FATE_WARNING, /* "warning: side effect of the removal, done or planned" */
 };
 
 void cleanup_say(struct cleanup *cleanup, enum fate fate, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /**
- * Removes kube-proxy's own table of @family, that of its mode nftables; in one transaction. A table
- * that a process owns stays. -1 if the kernel cannot be asked.
+ * Removes the table of mode nftables of @family in one transaction. A table with an owner stays. -1
+ * if the kernel cannot be queried.
  */
 int cleanup_table(struct cleanup *cleanup, struct nft_socket *socket, enum family family,
                   struct error *err);
@@ -44,51 +44,50 @@ int cleanup_table(struct cleanup *cleanup, struct nft_socket *socket, enum famil
 /* ---- cleanup.c: names ---- */
 
 /*
- * What kube-proxy's modes iptables and ipvs call the things that they make in the kernel. Other
- * programs have names that begin with KUBE- as well: the kubelet (KUBE-FIREWALL in the table
- * filter, KUBE-MARK-DROP, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT), kube-router (KUBE-ROUTER-...,
- * KUBE-NWPLCY-..., KUBE-POD-FW-...), CRI-O (KUBE-HOSTPORTS). So only the exact names count.
+ * Names that kube-proxy uses in modes iptables and ipvs. They match exactly, since other programs
+ * use the prefix KUBE- too: the kubelet (KUBE-FIREWALL in the table filter, KUBE-MARK-DROP,
+ * KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT), kube-router (KUBE-ROUTER-..., KUBE-NWPLCY-...,
+ * KUBE-POD-FW-...), CRI-O (KUBE-HOSTPORTS).
  */
 
-/** Whether the chain @chain of the iptables table @table is one of kube-proxy's. */
+/** Whether the chain @chain of the iptables table @table belongs to kube-proxy. */
 bool kube_proxy_has_chain(const char *table, const char *chain);
 
-/** The beginning that @chain has in common with others that kube-proxy makes for each service and
- * endpoint, "KUBE-SVC-" and the like; NULL for any other name. */
+/** The prefix, such as "KUBE-SVC-", if @chain is one that kube-proxy makes for a service or
+ * endpoint; else NULL. */
 const char *kube_proxy_chain_kind(const char *chain);
 
-/** Whether kube-proxy puts the comment @comment to the rules that lead to its chains. */
+/** Whether kube-proxy puts @comment on rules that jump to its chains. */
 bool kube_proxy_has_comment(const char *comment);
 
-/** Whether the IP set @name is one of kube-proxy's. */
+/** Whether the IP set @name belongs to kube-proxy. */
 bool kube_proxy_has_ip_set(const char *name);
 
 /* ---- iptables_plan.c: which chains and rules of one table of iptables can go ---- */
 
 /*
- * kube-proxy's are the chains with its names, all that is in them, and the rules of base chains
- * that lead to them with its comments. Where any other rule or a verdict map leads to one of its
- * chains, that chain stays, with all that it leads to: what leads there is another program's and
- * would be broken (the kernel would refuse to).
+ * To remove: kube-proxy's chains with their rules, and the rules of base chains that jump to them
+ * and carry its comments. A chain that any other rule or a verdict map refers to stays, with all
+ * chains that it jumps to: another program needs it, and the kernel would reject its removal.
  */
 
 struct iptables_chain;
 typedef VEC(struct iptables_chain *) iptables_chain_vec;
 
-/* A chain; or a verdict map, whose name here begins with "@". */
+/* A chain; or a verdict map, whose name gets the prefix "@" here. */
 struct iptables_chain {
     struct hash_link link; /* by name */
     char *name;
-    /* An anonymous map is part of the rule that looks into it. */
+    /* An anonymous map counts as part of its rule. */
     enum { OTHER_CHAIN, BASE_CHAIN, KUBE_PROXY_CHAIN, MAP, ANONYMOUS_MAP } kind;
-    bool drops; /* the policy of a base chain */
+    bool drops; /* the policy of a base chain is drop */
     size_t rules;
-    iptables_chain_vec leads_to;            /* kube-proxy's chains and anonymous maps alone */
-    const struct iptables_chain *needed_by; /* another program's; NULL: it can go */
-    bool needed_directly;                   /* not only by way of other chains */
+    iptables_chain_vec leads_to;            /* only kube-proxy's chains and anonymous maps */
+    const struct iptables_chain *needed_by; /* another program's; NULL: not needed */
+    bool needed_directly;                   /* not only through other chains */
 };
 
-/* A rule of kube-proxy's in a base chain. */
+/* A rule of kube-proxy in a base chain. */
 struct iptables_jump {
     const struct iptables_chain *from, *to;
     uint64_t handle;
@@ -97,68 +96,68 @@ struct iptables_jump {
 struct iptables_plan {
     enum family family;
     const char *table;         /* borrowed */
-    iptables_chain_vec chains; /* in the order in which they were added; owned */
+    iptables_chain_vec chains; /* in order of addition; owned */
     struct hash_table by_name;
     VEC(struct iptables_jump) jumps;
 };
 
-/* A rule as far as it matters here; borrowed. */
+/* The relevant fields of a rule; borrowed. */
 struct iptables_rule {
     const char *chain;
     uint64_t handle;
-    const char *to;      /* the chain it jumps or goes to; NULL if none */
-    const char *map;     /* "@...", the map that it looks into; NULL if none */
+    const char *to;      /* the target of its jump or goto; NULL if none */
+    const char *map;     /* "@...", its verdict map; NULL if none */
     const char *comment; /* NULL if none */
 };
 
-/** A plan starts zeroed but for its family and table. */
+/** A plan starts zeroed except for family and table. */
 void iptables_plan_clear(struct iptables_plan *plan);
 
-/** Adds a chain or map, unless it is there. All of them come before all else. */
+/** Adds a chain or map, unless it exists. Add all of them before any element or rule. */
 struct iptables_chain *iptables_plan_add(struct iptables_plan *plan, const char *name, int kind);
 
-/** An element of the map @map leads to the chain @to. */
+/** Adds an element of the map @map with a verdict that leads to @to. */
 void iptables_plan_add_element(struct iptables_plan *plan, const char *map, const char *to);
 
-/** A rule of a chain that is not there is passed over. One that comes twice counts twice to the
- * chain's rules, and once else. */
+/** Adds a rule; ignores one of an unknown chain. A duplicate only increases the chain's rule
+ * count. */
 void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule);
 
-/** All is there: finds out what is needed by others. */
+/** Call it after the last rule: determines which chains other programs need. */
 void iptables_plan_finish(struct iptables_plan *plan);
 
-/** The chain @name, or the map "@..."; NULL if there is none, or no name. */
+/** The chain @name, or the map "@..."; NULL if not found or @name is NULL. */
 struct iptables_chain *iptables_plan_find(const struct iptables_plan *plan, const char *name);
 
-/** Whether a chain is kube-proxy's and can go. */
+/** Whether a chain belongs to kube-proxy and can be removed. */
 bool iptables_chain_goes(const struct iptables_chain *chain);
 
 /* ---- iptables_nft.c: chains and rules that iptables keeps in nf_tables ---- */
 
-/** Removes kube-proxy's chains and the rules that lead to them from the tables filter, mangle and
- * nat of @family, each in one transaction. */
+/** Removes kube-proxy's chains and the rules that jump to them from the tables filter, mangle and
+ * nat of @family, in one transaction per table. */
 void cleanup_iptables_nft(struct cleanup *cleanup, struct nft_socket *socket, enum family family);
 
 /* ---- iptables_legacy.c: tables that are not in nf_tables ---- */
 
 /*
- * They are only looked at: the kernel takes such a table as a whole or not at all, so a program
- * that changes one may lose what another does at the same time, and their lock is not ours to have.
+ * These are reported, never changed: the kernel replaces such a table as a whole, so a concurrent
+ * change by another program would be lost, and this process cannot take xtables.lock.
  */
 
-/** How many of kube-proxy's chains there are in @entries (@size bytes), the contents of @table as
- * the kernel hands it out. The name of the first goes into @first, for the caller to free. */
+/** Counts kube-proxy's chains in @entries (@size bytes), the contents of @table as read from the
+ * kernel. Stores the first name in *@first, owned by the caller. */
 size_t iptables_legacy_chains(const char *table, const void *entries, size_t size, char **first);
 
-/** Says which of kube-proxy's chains there are in tables of @family. */
+/** Reports kube-proxy's chains in the legacy tables of @family. */
 void cleanup_iptables_legacy(struct cleanup *cleanup, enum family family);
 
 /* ---- ipvs.c ---- */
 
 /*
- * The virtual servers of kube-proxy's mode ipvs, the device kube-ipvs0 that has their addresses,
- * and its IP sets. kube-proxy's virtual servers are those at an address of this device, and those
- * at one of its node ports, which are in IP sets; others, of a load balancer on the node say, stay.
+ * Mode ipvs: its virtual servers, the device kube-ipvs0 with their addresses, and its IP sets. A
+ * virtual server belongs to kube-proxy if its address is on that device or its port is a NodePort
+ * in the IP sets. Others stay, such as those of a load balancer on the node.
  */
 
 struct virtual_server {
@@ -166,14 +165,14 @@ struct virtual_server {
     uint8_t protocol;
     struct address address;
     uint16_t port;   /* host byte order */
-    uint32_t fwmark; /* 0: the others say which it is */
+    uint32_t fwmark; /* 0: identified by the fields above */
 };
 
-/** Reads one message of the kernel's list of virtual servers. False if it is none. */
+/** Parses one message of the kernel's list of virtual servers. False if it holds none. */
 bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *server);
 
-/** Removes kube-proxy's virtual servers, then kube-ipvs0 and the IP sets of both families. If one
- * of the servers stays, device and sets stay too: they say whose it is. */
+/** Removes kube-proxy's virtual servers, then kube-ipvs0 and the IP sets of both families. If a
+ * server cannot be removed, device and sets stay, since they identify its owner. */
 void cleanup_ipvs(struct cleanup *cleanup);
 
 #endif

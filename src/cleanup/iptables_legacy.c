@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A table that grows between two questions is asked for again. */
+/* Attempts to read a table that changes between the two calls. */
 #define TRIES 5
 
 static const struct kind {
     int family;
     const char *program;
-    const char *names; /* the file that names the tables that exist; asking for others makes them */
+    const char *names; /* lists the existing tables; querying any other would create it */
     int level, get_info, get_entries;
 } kinds[FAMILY_COUNT] = {
     [FAMILY_IPV4] = {AF_INET, "iptables-legacy", "/proc/net/ip_tables_names", IPPROTO_IP,
@@ -24,8 +24,8 @@ static const struct kind {
                      IP6T_SO_GET_INFO, IP6T_SO_GET_ENTRIES},
 };
 
-/* Rules say where in the table they jump to, so a chain's name stands in the entry that it begins
- * with and nowhere else. Names of kube-proxy's are found without knowing what is around them. */
+/* Jumps hold offsets, so the name of a chain occurs only in the entry at its beginning. A search
+ * for the names needs no knowledge of the entries' layout. */
 size_t iptables_legacy_chains(const char *table, const void *entries, size_t size, char **first)
 {
     static const char beginning[] = "KUBE-";
@@ -42,10 +42,10 @@ size_t iptables_legacy_chains(const char *table, const void *entries, size_t siz
     return chains;
 }
 
-/* The contents of a table, to be freed. NULL with errno. */
+/* Returns the contents of a table, owned by the caller. NULL with errno. */
 static void *read_entries(const struct kind *kind, int fd, const char *table, size_t *size)
 {
-    struct ipt_getinfo info = {.name = ""}; /* the same for both families, as what follows */
+    struct ipt_getinfo info = {.name = ""}; /* both families share these layouts */
     for (int tries = 0; tries < TRIES; tries++) {
         socklen_t length = sizeof(info);
         memcpy(info.name, table, strnlen(table, sizeof(info.name) - 1));
@@ -96,7 +96,7 @@ void cleanup_iptables_legacy(struct cleanup *cleanup, enum family family)
     const struct kind *kind = &kinds[family];
     FILE *names = fopen(kind->names, "re");
     if (!names) {
-        if (errno != ENOENT) /* a kernel without them */
+        if (errno != ENOENT) /* no legacy tables in this kernel */
             cleanup_say(cleanup, FATE_STAYS, "%s: cannot tell whether tables exist: %s: %s",
                         kind->program, kind->names, strerror(errno));
         return;

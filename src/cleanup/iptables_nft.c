@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What nft and newer versions of iptables put before a comment in a rule's user data. */
+/* The type of a comment in a rule's user data, in nft and newer versions of iptables. */
 #define USERDATA_COMMENT 0
 
 /* ---- reading a table ---- */
@@ -24,7 +24,7 @@ static int on_chain(const struct nlmsghdr *header, void *data)
     const char *name = netlink_text(nfnl_attribute(header, NFTA_CHAIN_NAME));
     const char *table = netlink_text(nfnl_attribute(header, NFTA_CHAIN_TABLE));
     bool base = nfnl_attribute(header, NFTA_CHAIN_HOOK) != NULL;
-    if (!name || !table || strcmp(table, plan->table) != 0) /* those of all tables come */
+    if (!name || !table || strcmp(table, plan->table) != 0) /* the dump includes all tables */
         return MNL_CB_OK;
     struct iptables_chain *chain = iptables_plan_add(plan, name, base ? BASE_CHAIN : OTHER_CHAIN);
     chain->drops = netlink_number(nfnl_attribute(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP;
@@ -46,14 +46,14 @@ static int on_set(const struct nlmsghdr *header, void *data)
     return MNL_CB_OK;
 }
 
-/* The chain that a verdict in @data, an attribute of values, leads to; NULL if none. */
+/* The chain that the verdict in @data refers to; NULL if none. */
 static const char *verdict_chain(const struct nlattr *data)
 {
     return netlink_text(
         netlink_inside(netlink_inside(data, NFTA_DATA_VERDICT), NFTA_VERDICT_CHAIN));
 }
 
-/* The text of the match "comment" of iptables, copied; NULL if @data is of another match. */
+/* A copy of the text if @data is an iptables match "comment"; else NULL. */
 static char *match_comment(const struct nlattr *data)
 {
     const char *name = netlink_text(netlink_inside(data, NFTA_MATCH_NAME));
@@ -78,7 +78,7 @@ static char *userdata_comment(const struct nlattr *userdata)
     return NULL;
 }
 
-/* What elements are read for. */
+/* The context of on_elements(). */
 struct map_reading {
     struct iptables_plan *plan;
     const char *map;
@@ -106,7 +106,7 @@ static void read_expression(const struct nlattr *expression, struct iptables_rul
         const char *to = verdict_chain(netlink_inside(data, NFTA_IMMEDIATE_DATA));
         rule->to = to ? to : rule->to;
     }
-    /* A rule has one verdict map at most: what it finds ends the rule. */
+    /* A rule has one verdict map at most: its verdict ends the rule. */
     const char *set = netlink_text(netlink_inside(data, NFTA_LOOKUP_SET));
     if (strcmp(name, "lookup") == 0 && set && netlink_inside(data, NFTA_LOOKUP_DREG) && !*map)
         *map = xasprintf("@%s", set);
@@ -148,7 +148,7 @@ static bool has_kube_proxys(const struct iptables_plan *plan)
     return false;
 }
 
-/* @overtaken: other programs changed nf_tables meanwhile, so that something may be missing. */
+/* @overtaken: nf_tables changed during the dump, so the plan may have gaps. */
 static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool *overtaken,
                      struct error *err)
 {
@@ -178,11 +178,11 @@ static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool
 
 /* ---- what is said ---- */
 
-/* Chains that share a line: those that are made for each service and endpoint, by their kind, and
- * those that stay, by what needs them. */
+/* Chains that share a line: removed ones of services and endpoints by kind, remaining ones by the
+ * chain or map that needs them. */
 struct group {
-    const char *name;                   /* borrowed; told by its address, as it is one string */
-    const struct iptables_chain *first; /* of them */
+    const char *name;                   /* borrowed; compared by address */
+    const struct iptables_chain *first; /* of the group */
     size_t chains, rules;
 };
 
@@ -224,7 +224,7 @@ static void report_removal(struct cleanup *cleanup, const struct iptables_plan *
     vec_free(&kinds);
 }
 
-/* Of each group, one that is needed directly is named. */
+/* Directly needed chains come first, so that each group names one of them. */
 static void report_needed(struct cleanup *cleanup, const struct iptables_plan *plan)
 {
     group_vec groups = {0};
@@ -244,11 +244,11 @@ static void report_needed(struct cleanup *cleanup, const struct iptables_plan *p
     vec_free(&groups);
 }
 
-/* Rules of kube-proxy's that accept packets; kube-nftd has none (docs/behaviour.md 4.10). */
+/* Rules of kube-proxy that accept packets; kube-nftd has none (docs/behaviour.md 4.10). */
 static const struct {
     const char *from, *to; /* chains of the table filter */
     const char *accepts;
-    const char *instead; /* what to put behind iptables' name */
+    const char *instead; /* arguments of iptables */
 } acceptances[] = {
     {"FORWARD", "KUBE-FORWARD", "replies and packets to masquerade (mark 0x4000)",
      "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT', and the same with '-m mark "
@@ -259,7 +259,7 @@ static const struct {
      "-A INPUT -p tcp --dport PORT -j ACCEPT' with each healthCheckNodePort, or '30000:32767"},
 };
 
-/* The policy of a base chain will decide about packets that kube-proxy's rules accepted. */
+/* A base chain's drop policy will apply to packets that kube-proxy's rules accepted. */
 static void warn_of_drops(struct cleanup *cleanup, const struct iptables_plan *plan)
 {
     for (size_t i = 0; i < sizeof(acceptances) / sizeof(acceptances[0]); i++) {
@@ -280,7 +280,7 @@ static void warn_of_drops(struct cleanup *cleanup, const struct iptables_plan *p
     }
 }
 
-/* Another program marks by way of kube-proxy's chain, and the one that masquerades goes. */
+/* Another program marks packets through KUBE-MARK-MASQ, but the masquerading chain is removed. */
 static void warn_of_marks(struct cleanup *cleanup, const struct iptables_plan *plan)
 {
     const struct iptables_chain *marks = iptables_plan_find(plan, "KUBE-MARK-MASQ");
@@ -295,15 +295,15 @@ static void warn_of_marks(struct cleanup *cleanup, const struct iptables_plan *p
 
 /* ---- removing ---- */
 
-/* The kernel does not list a table in one piece, and a change to any table meanwhile may make it
- * skip something. How often a table is read; how often for a list that nothing overtook, which
- * a large table on a busy node never gives; and how long others get in between to come to an end.
- * A list with gaps does no harm: the kernel refuses to remove what another program needs. */
+/* A dump takes several reads, and a change to any table in between may leave gaps in it. A large
+ * table on a busy node may never yield an undisturbed dump, so only the first UNDISTURBED_TRIES
+ * insist on one. Gaps are safe: the kernel rejects the removal of what another program needs. */
 #define TRIES 15
 #define UNDISTURBED_TRIES 3
 #define PAUSE_NANOSECONDS 20000000
 
-/* Rules first: a chain goes when it has none and none leads to it. Returns how many things go. */
+/* Rules first: only an empty, unreferenced chain can be deleted. Returns the number of
+ * deletions. */
 static size_t fill_batch(struct nft_batch *batch, const struct iptables_plan *plan)
 {
     size_t n = plan->jumps.n;
@@ -321,7 +321,7 @@ static size_t fill_batch(struct nft_batch *batch, const struct iptables_plan *pl
     return n;
 }
 
-/* @overtaken: @plan has gaps, and what it does not know of may be left. 0: done and said. */
+/* @overtaken: @plan may have gaps. Returns 0 when all is removed and reported. */
 static int carry_out(struct cleanup *cleanup, struct nft_socket *socket,
                      const struct iptables_plan *plan, bool overtaken, struct error *err)
 {

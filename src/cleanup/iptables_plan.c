@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which of kube-proxy's chains can go: a graph of what leads where, without any kernel. */
+/* Decides which of kube-proxy's chains can be removed, on a graph of references; no kernel
+ * access. */
 #include "cleanup.h"
 
 #include "kube-nftd/base.h"
@@ -56,7 +57,7 @@ void iptables_plan_add_element(struct iptables_plan *plan, const char *map, cons
         vec_push(&from->leads_to, chain);
 }
 
-/* Few rules are kube-proxy's jumps: a dozen in a table. */
+/* A linear search: a table has about a dozen such jumps. */
 static bool has_jump(const struct iptables_plan *plan, uint64_t handle)
 {
     vec_each (&plan->jumps, jump)
@@ -83,7 +84,7 @@ void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_ru
         vec_push(&plan->jumps, (struct iptables_jump){from, to, rule->handle});
 }
 
-/* @by needs @to, which goes to @found if that is new. */
+/* Records that @by needs @to; appends @to to @found if it was not needed before. */
 static void need(struct iptables_chain *to, const struct iptables_chain *by, bool directly,
                  iptables_chain_vec *found)
 {
@@ -95,7 +96,7 @@ static void need(struct iptables_chain *to, const struct iptables_chain *by, boo
     if (!to->needed_by)
         vec_push(found, to);
     if (!to->needed_by || directly)
-        to->needed_by = by; /* easier to find than one that needs it by way of others */
+        to->needed_by = by; /* easier for the user to find than an indirect one */
     to->needed_directly = to->needed_directly || directly;
 }
 

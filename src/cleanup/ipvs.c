@@ -19,13 +19,13 @@
 
 #define DEVICE "kube-ipvs0"
 
-/* It is there when ip_vs is. Asking for the netlink family instead would load the module. */
+/* Exists if ip_vs is loaded. Querying the netlink family instead would load the module. */
 #define IPVS_FILE "/proc/net/ip_vs"
 
-/* The oldest that kernels of today speak; both commands are the same in newer ones. */
+/* The oldest version that current kernels speak; newer ones have the same two commands. */
 #define IP_SET_PROTOCOL IPSET_PROTOCOL_MIN
 
-/* Copies the first @length bytes of @attribute to @to. False if it is NULL or has not so many. */
+/* Copies the first @length bytes of @attribute to @to. False if it is NULL or shorter. */
 static bool copy(const struct nlattr *attribute, void *to, size_t length)
 {
     if (!attribute || mnl_attr_get_payload_len(attribute) < length)
@@ -36,19 +36,19 @@ static bool copy(const struct nlattr *attribute, void *to, size_t length)
 
 /* ---- IP sets ---- */
 
-/* A port that is one of kube-proxy's node ports. */
+/* A NodePort of kube-proxy. */
 struct node_port {
     uint8_t protocol;
     uint16_t port;
 };
 
-/* Those of kube-proxy. */
+/* kube-proxy's IP sets. */
 struct ip_sets {
-    struct mnl_socket *nl; /* NULL: there can be none */
-    int error;             /* an errno: why they cannot be read */
+    struct mnl_socket *nl; /* NULL: no IP sets in this kernel, or an error */
+    int error;             /* errno of the failed read; 0: none */
     VEC(char *) names;
-    uint8_t protocol;            /* of the ports that are read */
-    VEC(struct node_port) ports; /* node ports, once they were read */
+    uint8_t protocol;            /* of the set that is being read */
+    VEC(struct node_port) ports; /* filled by read_node_ports() */
 };
 
 static struct nlmsghdr *begin_set(char *buffer, uint8_t command, uint16_t flags)
@@ -73,8 +73,7 @@ static void open_sets(struct ip_sets *sets)
 {
     char buffer[512] = {0};
     struct error err = {0};
-    /* Asking a kernel whose module is not loaded would load it; who looks wants to change nothing.
-     */
+    /* A query would load the module; a dry run must change nothing. */
     if (access("/sys/module/ip_set", F_OK) != 0 && access("/sys/module", F_OK) == 0)
         return;
     sets->nl = netlink_open(NETLINK_NETFILTER, 0, 0, 0, "IP sets", &err);
@@ -113,7 +112,7 @@ static int on_members(const struct nlmsghdr *header, void *data)
     return MNL_CB_OK;
 }
 
-/* The protocol of the node ports in the set @name; 0: it has none. */
+/* The protocol of the NodePorts in the set @name; 0: not a set of NodePorts. */
 static uint8_t node_port_protocol(const char *name)
 {
     if (!strstr(name, "-NODE-PORT-"))
@@ -124,7 +123,7 @@ static uint8_t node_port_protocol(const char *name)
                                    : 0;
 }
 
-/* 0, or an errno: nobody knows whose a virtual server is. */
+/* Returns 0, or an errno: then the owner of a virtual server cannot be determined. */
 static int read_node_ports(struct ip_sets *sets)
 {
     int why = sets->error;
@@ -139,8 +138,7 @@ static int read_node_ports(struct ip_sets *sets)
     return why;
 }
 
-/* A set that a rule names stays, so those rules go first. In a dry run, all sets count as if they
- * were gone. */
+/* Runs after the rules are removed: a set in use stays. A dry run assumes that none is in use. */
 static void remove_sets(struct cleanup *cleanup, const struct ip_sets *sets)
 {
     if (sets->error)
@@ -164,7 +162,7 @@ static void remove_sets(struct cleanup *cleanup, const struct ip_sets *sets)
 /* ---- kube-ipvs0 ---- */
 
 struct device {
-    unsigned index; /* 0: there is none */
+    unsigned index; /* 0: no such device */
     address_vec addresses[FAMILY_COUNT];
 };
 
@@ -242,7 +240,7 @@ static int on_family(const struct nlmsghdr *header, void *data)
     return MNL_CB_OK;
 }
 
-/* The number of the netlink family of ip_vs. 0 or an errno. */
+/* Resolves the netlink family of ip_vs. Returns 0 or an errno. */
 static int find_family(struct mnl_socket *nl, uint16_t *id)
 {
     char buffer[256] = {0};
@@ -266,7 +264,7 @@ bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *
     server->protocol = (uint8_t)protocol;
     server->port = ntohs(port);
     copy(netlink_inside(service, IPVS_SVC_ATTR_ADDR), server->address.bytes,
-         address_length(server->family)); /* 16 bytes for IPv4, too */
+         address_length(server->family)); /* the kernel sends 16 bytes for IPv4 too */
     return service != NULL;
 }
 
@@ -316,7 +314,8 @@ static bool is_kube_proxys(const struct virtual_server *server, const struct dev
     return false;
 }
 
-/* One by one, but in one line: there may be thousands. 0, or an errno of one that stays. */
+/* Removes them one by one, but reports one line: there may be thousands. Returns 0, or the errno of
+ * a failed removal. */
 static int remove_listed(struct cleanup *cleanup, struct mnl_socket *nl, uint16_t family,
                          const server_vec *servers, const struct device *device,
                          const struct ip_sets *sets)
@@ -334,7 +333,7 @@ static int remove_listed(struct cleanup *cleanup, struct mnl_socket *nl, uint16_
     }
     if (removed)
         cleanup_say(cleanup, FATE_REMOVED, "virtual servers of ipvs: %zu", removed);
-    /* Without any of kube-proxy's it is no question whose they are. */
+    /* Without traces of kube-proxy, other virtual servers are not worth a line. */
     if (others && (removed || device->index))
         cleanup_say(cleanup, FATE_OTHERS,
                     "virtual servers of ipvs: %zu, neither at an address of %s nor at a node "

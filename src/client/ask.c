@@ -8,17 +8,17 @@
 #include <string.h>
 #include <time.h>
 
-/* A daemon is busy for seconds when it programs very much. */
+/* A large sync keeps the daemon busy for seconds. */
 #define CONNECT_SECONDS 5L
 #define ANSWER_SECONDS 30L
 #define ANSWER_MAX ((size_t)256 << 20)
-/* How long a daemon that is busy with other questions is asked again, and how often. */
+/* How long to retry while the daemon answers "busy", and the interval. */
 #define BUSY_SECONDS 10.0
 #define BUSY_MILLISECONDS 50
 
 struct reply {
     long status;
-    VEC(char) body; /* a string, once something came */
+    VEC(char) body; /* NUL-terminated once data came */
     bool too_long;
 };
 
@@ -35,7 +35,7 @@ static size_t on_data(char *data, size_t size, size_t n, void *ctx)
     return length;
 }
 
-/* One that listens everywhere is on loopback, too. */
+/* The address to connect to, owned by the caller: loopback if the daemon listens everywhere. */
 static char *daemon_address(const char *bind, struct error *err)
 {
     struct listen_address address;
@@ -46,7 +46,7 @@ static char *daemon_address(const char *bind, struct error *err)
     return listen_address_format(&address);
 }
 
-/* Asks until the daemon is not busy. */
+/* Retries while the daemon is busy. */
 static CURLcode fetch(CURL *curl, struct reply *reply)
 {
     const struct timespec wait = {.tv_nsec = BUSY_MILLISECONDS * 1000000L};
@@ -63,7 +63,7 @@ static CURLcode fetch(CURL *curl, struct reply *reply)
     }
 }
 
-/* What is of another kind is an error, or not from us. */
+/* Parses the answer, which must be of @kind. NULL with an error. */
 static cJSON *read_reply(const struct reply *reply, const char *address, const char *kind,
                          struct error *err)
 {
@@ -87,7 +87,7 @@ static cJSON *read_reply(const struct reply *reply, const char *address, const c
     return NULL;
 }
 
-/* Why there is no answer. Returns whether nobody is there. */
+/* Sets the error for a failed transfer. Returns whether the daemon is unreachable. */
 static bool fail(CURL *curl, CURLcode code, const char *address, bool too_long, struct error *err)
 {
     long number = 0;
@@ -131,7 +131,7 @@ cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
     struct reply reply = {0};
     cJSON *answer = NULL;
     char *address = daemon_address(bind, err);
-    bool nobody = false;
+    bool no_server = false;
     if (!address)
         return NULL;
     CURL *curl = curl_easy_init();
@@ -150,9 +150,9 @@ cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
     if (code == CURLE_OK)
         answer = read_reply(&reply, address, kind, err);
     else
-        nobody = fail(curl, code, address, reply.too_long, err);
+        no_server = fail(curl, code, address, reply.too_long, err);
     if (unreachable)
-        *unreachable = nobody;
+        *unreachable = no_server;
     curl_easy_cleanup(curl);
     vec_free(&reply.body);
     free(url);

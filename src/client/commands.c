@@ -10,13 +10,13 @@
 
 /* Exit statuses, documented in kube-nftd(8). */
 enum explain_status {
-    EXPLAIN_AGREES = 0,  /* or the kernel was not asked */
-    EXPLAIN_UNKNOWN = 2, /* no Service has it */
-    EXPLAIN_DIFFERS = 3, /* the kernel does not hold what it should */
+    EXPLAIN_AGREES = 0,  /* or the kernel was not queried */
+    EXPLAIN_UNKNOWN = 2, /* not found */
+    EXPLAIN_DIFFERS = 3, /* the kernel differs from the decision */
 };
 enum well_status { WELL = 0, NOT_WELL = 1, NOT_REACHABLE = 2 };
 
-/* Prints @answer as is asked for, and deletes it. @status, or -1 with an error. */
+/* Prints @answer in the requested format and deletes it. Returns @status, or -1 with an error. */
 static int print(const struct options *options, cJSON *answer, const struct view *view, int status,
                  struct error *err)
 {
@@ -84,7 +84,8 @@ static int compare_items(const void *a, const void *b)
     return order ? order : strcmp(facts_text_at(p, "name"), facts_text_at(q, "name"));
 }
 
-/* By namespace and name, each once: one that moved in the daemon meanwhile may be there again. */
+/* Sorts by namespace and name and drops duplicates: the daemon may list a Service twice that moves
+ * in its table meanwhile. */
 static void sort_items(cJSON *items)
 {
     VEC(cJSON *) all = {0};
@@ -101,7 +102,7 @@ static void sort_items(cJSON *items)
     vec_free(&all);
 }
 
-/* Of "NAMESPACE[/NAME]". */
+/* The subject is "NAMESPACE[/NAME]". */
 static int run_list(const struct options *options, command_compute_fn compute, struct error *err)
 {
     char *rest = xstrdup(options->subject), *namespace = strsep(&rest, "/");

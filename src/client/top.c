@@ -13,18 +13,18 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds from one reading to the next. */
+/* Seconds between two readings. */
 #define TOP_PERIOD 1.0
 
 struct row {
     char *name; /* "NAMESPACE/SERVICE", or an endpoint "IP:PORT" */
     uint64_t total;
-    double rate; /* a second */
+    double rate; /* per second */
 };
 
 /* Starts zeroed. */
 struct table {
-    double at; /* when the totals were so, in seconds */
+    double at; /* time of the totals, in seconds */
     VEC(struct row) rows;
 };
 
@@ -68,7 +68,7 @@ static int read_services(const char *bind, struct table *table, struct error *er
                : error_set(err, "the daemon does not count connections: --count-connections");
 }
 
-/* An endpoint that several ports have is listed for each of them. */
+/* An endpoint of several ports gets a row for each. */
 static int read_endpoints(const char *bind, const char *service, struct table *table,
                           struct error *err)
 {
@@ -128,9 +128,9 @@ static void sort(struct table *table, int (*compare)(const void *, const void *)
         qsort(table->rows.v, table->rows.n, sizeof(*table->rows.v), compare);
 }
 
-/* Reads Services (@service NULL), or the endpoints of one, in place of what @table was. Rates are
- * those since then, or the same if no time has passed. Who was not there had none; a total that is
- * less began anew. */
+/* Replaces @table by a new reading of all Services (@service NULL), or of the endpoints of one.
+ * Rates cover the time since the previous reading, or are kept if no time has passed. Totals of new
+ * rows, and of those that decreased, count from 0. */
 static int read_table(const char *bind, const char *service, struct table *table, struct error *err)
 {
     struct table before = *table;
@@ -153,7 +153,7 @@ static int read_table(const char *bind, const char *service, struct table *table
     return result;
 }
 
-/* Up to @n rows from @first on: "items" with name, connections and perSecond. */
+/* Up to @n rows from @first on, as "items" with name, connections and perSecond. */
 static cJSON *facts_of(const struct table *table, size_t first, size_t n)
 {
     cJSON *facts = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(facts, "items");
@@ -192,7 +192,7 @@ static void on_signal(int number)
     ending = true;
 }
 
-/* Signals end the loop, so that the terminal is put back. */
+/* Signals end the loop, so that the terminal is restored. */
 static void take_terminal(struct termios *before)
 {
     struct sigaction action = {.sa_handler = on_signal};
@@ -214,7 +214,7 @@ static void give_back_terminal(const struct termios *before)
     tcsetattr(STDIN_FILENO, TCSANOW, before);
 }
 
-/* 0: nothing within @milliseconds. */
+/* Returns 0 after @milliseconds without input. */
 static char read_byte(int milliseconds)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -227,10 +227,10 @@ static char read_byte(int milliseconds)
 }
 
 #define KEY_ESCAPE '\033'
-/* A lone escape is the key, not the begin of what another key sends, if nothing follows so long. */
+/* Escape is a key of its own, not the start of a sequence, if nothing follows within this time. */
 #define ESCAPE_MILLISECONDS 25
 
-/* A key: arrows are 'j' and 'k', as these are; 0: none of ours within @milliseconds. */
+/* Returns a key, with arrows mapped to 'j' and 'k'; 0: none known within @milliseconds. */
 static char read_key(int milliseconds)
 {
     char key = read_byte(milliseconds), byte;
@@ -242,21 +242,21 @@ static char read_key(int milliseconds)
 
 /* ---- what is shown ---- */
 
-/* Lines around the rows: a heading, the title, the keys. */
+/* Lines around the rows: heading, titles, keys. */
 #define FRAME_LINES 3
 
 struct top {
     const char *bind;
     char *service; /* whose endpoints are shown; NULL: Services */
-    bool fixed;    /* that was asked for: there is no way back */
+    bool fixed;    /* the service was given as argument: no way back */
     size_t order;  /* one of orders[] */
     struct table table;
-    size_t chosen, first; /* of the rows in their order: the one that is marked, the topmost */
-    char *chosen_name;    /* NULL: the mark was not moved */
+    size_t chosen, first; /* row indices: marked, topmost */
+    char *chosen_name;    /* NULL: the mark has not moved */
     struct error err;     /* of the last reading */
 };
 
-/* Once it was moved, the mark stays with its row, wherever that goes. */
+/* Once moved, the mark follows its row. */
 static void put_in_order(struct top *t)
 {
     size_t n = t->table.rows.n;
@@ -268,7 +268,7 @@ static void put_in_order(struct top *t)
         t->chosen = n ? n - 1 : 0;
 }
 
-/* NULL: the first row. */
+/* Marks @row; NULL: the first row. */
 static void choose(struct top *t, const struct row *row)
 {
     free(t->chosen_name);
@@ -286,7 +286,7 @@ static void go_to(struct top *t, char *service)
     choose(t, NULL);
 }
 
-/* The rows that the terminal has room for, with the chosen one among them. */
+/* The rows that fit the terminal, including the marked one. */
 static cJSON *visible_facts(struct top *t)
 {
     struct winsize size = {0};
@@ -304,7 +304,7 @@ static cJSON *visible_facts(struct top *t)
     return facts;
 }
 
-/* Over what is there, so that nothing flickers. */
+/* Overwrites the previous screen in place to avoid flicker. */
 static void draw(struct top *t)
 {
     const struct view_style style = view_style(stdout);
@@ -334,7 +334,7 @@ static void draw(struct top *t)
 
 /* ---- the loop ---- */
 
-/* Returns whether there is something else to read. */
+/* Returns whether a different table is shown and must be read. */
 static bool press(struct top *t, char key)
 {
     const struct row *row = t->table.rows.n ? &t->table.rows.v[t->chosen] : NULL;

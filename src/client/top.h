@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What top shows: new connections a second, from two readings of totals. */
+/* The command top: new connections per second, from two readings of totals. */
 #ifndef KUBE_NFTD_CLIENT_TOP_H
 #define KUBE_NFTD_CLIENT_TOP_H
 
@@ -8,10 +8,10 @@
 
 #include <cjson/cJSON.h>
 
-/** The facts of one period, which the caller deletes; NULL with an error. */
+/** The facts of one period, owned by the caller; NULL with an error. */
 cJSON *top_once(const struct options *options, struct error *err);
 
-/** Shows it on the terminal until somebody ends it. */
+/** Shows a live table on the terminal until the user quits. */
 int top_live(const struct options *options, struct error *err);
 
 #endif

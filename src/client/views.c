@@ -7,7 +7,7 @@
 #define REASON                                                                                     \
     "{text}[cluster.reason=otherZone? ({zoneHints})][cluster.reason=otherNodeHint? ({nodeHints})]"
 
-/* ---- explain: first in short, then what it rests on ---- */
+/* ---- explain: the summary, then the details ---- */
 
 static const struct view rivals[] = {
     {"alsoWantedBy", .line = "      also wanted by {service}, but this one {reason}"}, {0}};
@@ -27,7 +27,7 @@ static const struct view whole_port[] = {
              "[!outdated?[!used?  slice         {name}: {text}]]"},
     {0}};
 
-/* Of an address, the other family is summed up. */
+/* A query for an address abbreviates the other family. */
 static const struct view port[] = {
     {.line = "[brief?  {endpoints.total} endpoints; ask for the Service to see them]"},
     {.line = "[!brief?  picked from   {topology.text}]", .inner = whole_port},

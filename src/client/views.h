@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What people see of /explain and /list, and of top. */
+/* Text layouts of explain, list and top. */
 #ifndef KUBE_NFTD_CLIENT_VIEWS_H
 #define KUBE_NFTD_CLIENT_VIEWS_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is written to /proc and /sys, if they have something else: limits and time-outs of
- * conntrack, and how eagerly the kernel ends this process. */
+/* Settings in /proc and /sys: conntrack limits and timeouts, oom_score_adj. */
 #include "kube-nftd/host.h"
 
 #include "kube-nftd/base.h"
@@ -13,12 +12,12 @@
 
 #define SYSCTLS "/proc/sys/net/netfilter/"
 
-/* The most that the number of CPUs may lead to. */
+/* Upper bound of maxPerCore times CPUs. */
 #define SCALED_LIMIT 1048576
 
 /* ---- files of one number ---- */
 
-/* 0, or an errno and -1 as the number. */
+/* Returns 0, or an errno with *@number -1. */
 static int read_number(const char *path, long long *number)
 {
     char text[64], *end;
@@ -39,7 +38,7 @@ static int read_number(const char *path, long long *number)
     return 0;
 }
 
-/* 0 or an errno. */
+/* Returns 0 or an errno. */
 static int write_number(const char *path, long long value)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -61,13 +60,13 @@ bool host_has_ipv6(void)
 /* One value for one file. */
 struct setting {
     const char *file;
-    enum { EXACTLY, AT_LEAST, LIMIT } kind; /* LIMIT: exactly, with a warning if that is less */
-    uint32_t value;                         /* 0: the file is left alone */
-    const char *without;                    /* what follows if it is not set */
-    const char *with_more; /* and if it is not since there is more; NULL: the same */
+    enum { EXACTLY, AT_LEAST, LIMIT } kind; /* LIMIT: exactly; lowering it logs a warning */
+    uint32_t value;                         /* 0: leave the file unchanged */
+    const char *without;                    /* the consequence if it is not set */
+    const char *with_more;                  /* likewise if the file has more; NULL: the same */
 };
 
-/* Returns whether the file has what is desired now. */
+/* Returns whether the file now has the desired value. */
 static bool apply(const struct setting *setting, const char *root)
 {
     if (setting->value == 0)
@@ -96,7 +95,7 @@ static bool apply(const struct setting *setting, const char *root)
     return why == 0;
 }
 
-/* 0: leave it alone. */
+/* 0: leave it unchanged. */
 static uint32_t desired_max(const struct conntrack_settings *settings)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -115,7 +114,7 @@ size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const 
         "unchanged)",
         "more connections are tracked than desired (--conntrack-max-per-core 0 leaves it "
         "unchanged)"};
-    /* A hash table that is too small for the maximum makes each packet's lookup slow. */
+    /* A hash table too small for the maximum slows each packet's lookup. */
     const struct setting hash_size = {"/sys/module/nf_conntrack/parameters/hashsize", AT_LEAST,
                                       most / 4, "with very many connections, packets take longer",
                                       NULL};
@@ -153,7 +152,7 @@ void oom_score_adjust(int desired, const char *root)
     long long present;
     bool known = read_number(path, &present) == 0;
     int why = known && present == desired ? 0 : write_number(path, desired);
-    if (why && known && present < 0) /* a container's runtime or a unit lowered it */
+    if (why && known && present < 0) /* lowered by the container runtime or a unit */
         log_debug(2, "daemon", "%s stays at %lld, cannot set %d: %s", path, present, desired,
                   strerror(why));
     else if (why)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Whether the list means every address of its family. */
+/* Whether @cidrs selects every address: it is empty or has a zero-length prefix. */
 static bool means_all(const cidr_vec *cidrs)
 {
     vec_each (cidrs, cidr)
@@ -20,16 +20,16 @@ static bool is_inside(const cidr_vec *cidrs, const struct address *address)
     return false;
 }
 
-void node_port_addresses_select(const struct node_port_addresses *wanted, enum family family,
+void node_port_addresses_select(const struct node_port_addresses *setting, enum family family,
                                 const address_vec *host, const struct address *own,
                                 struct node_port_selection *out)
 {
-    const cidr_vec *cidrs = &wanted->cidrs[family];
-    *out = (struct node_port_selection){.all = !wanted->primary && means_all(cidrs)};
+    const cidr_vec *cidrs = &setting->cidrs[family];
+    *out = (struct node_port_selection){.all = !setting->primary && means_all(cidrs)};
     vec_each (host, address) {
         bool is_own = own && memcmp(own, address, sizeof(*own)) == 0;
         bool answers = family == FAMILY_IPV4 || !address_is_link_local(family, address);
-        bool selected = wanted->primary ? is_own : out->all ? answers : is_inside(cidrs, address);
+        bool selected = setting->primary ? is_own : out->all ? answers : is_inside(cidrs, address);
         if (selected && !address_is_loopback(family, address))
             vec_push(&out->addresses, *address);
     }

@@ -28,8 +28,8 @@ int privileges_keep_net_admin(struct error *err)
     bool changed = false;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_set(err, "cannot set no_new_privs: %s", strerror(errno));
-    /* What a program that is started could get at most. Without CAP_SETPCAP that stays:
-     * no_new_privs keeps such a program from it all the same. */
+    /* The bounding set. Dropping from it needs CAP_SETPCAP; without that, no_new_privs still keeps
+     * exec from gaining capabilities. */
     for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
         if (i != CAP_NET_ADMIN && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
             break;
@@ -42,7 +42,7 @@ int privileges_keep_net_admin(struct error *err)
         sets[i].effective &= keep;
         sets[i].inheritable = 0;
     }
-    /* Another filter may refuse the call: no reason to make it without need. */
+    /* Only when needed: an outer seccomp filter may deny capset(). */
     if (changed && syscall(SYS_capset, &header, sets) < 0)
         return error_set(err, "cannot drop capabilities: %s", strerror(errno));
     return 0;
@@ -50,9 +50,8 @@ int privileges_keep_net_admin(struct error *err)
 
 /* ---- system calls ---- */
 
-/* A list of what is refused, not of what is allowed: that one would have to follow every C library.
- * What needs a capability that is gone is not in it, but for what has been a way into the kernel.
- */
+/* A deny list: an allow list would have to follow every C library. Calls that need a dropped
+ * capability are omitted, unless they have a history of kernel exploits. */
 static const char *const refused_calls[] = {
     /* other programs */
     "execve", "execveat", "fork", "vfork",
@@ -62,10 +61,10 @@ static const char *const refused_calls[] = {
     "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree",
     "mount_setattr", "fsopen", "fsconfig", "fsmount", "fspick", "setns", "unshare",
     "open_by_handle_at",
-    /* code for the kernel, and other kernels */
+    /* kernel code: modules, kexec, bpf */
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
     "bpf",
-    /* parts of the kernel that are not needed and that many attacks begin with */
+    /* unneeded, and common entry points of kernel exploits */
     "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register",
     "add_key", "request_key", "keyctl"};
 
@@ -90,8 +89,8 @@ static int refuse_sockets(scmp_filter_ctx filter, enum scmp_compare how, int fam
                             SCMP_A0(how, (scmp_datum_t)family, 0));
 }
 
-/* But AF_UNIX, for the sockets of systemd and of name services, AF_INET, AF_INET6 and AF_NETLINK. A
- * rule compares an argument once, so the others are named one by one. */
+/* Denies all families but AF_UNIX (systemd, name services), AF_INET, AF_INET6 and AF_NETLINK. A
+ * rule can compare an argument only once, so each family gets its own. */
 static int refuse_families(scmp_filter_ctx filter)
 {
     int result = refuse_sockets(filter, SCMP_CMP_GE, AF_MAX);
@@ -101,9 +100,9 @@ static int refuse_families(scmp_filter_ctx filter)
     return result;
 }
 
-/* Threads are made (libcurl asks for names in one), processes are not. Where clone3 has its flags
- * no filter sees, so it does not exist: the C library falls back to clone. The leak checker of
- * sanitizers is a process of its own that traces this one. */
+/* Allows threads (libcurl resolves names in one) but no processes. Filters cannot see the flags of
+ * clone3, so it returns ENOSYS and the C library falls back to clone. Sanitizer builds skip this:
+ * their leak checker is a process that traces this one. */
 static int refuse_processes(scmp_filter_ctx filter)
 {
 #ifdef KUBE_NFTD_SANITIZED
@@ -126,12 +125,12 @@ static int refuse_processes(scmp_filter_ctx filter)
 int privileges_filter_calls(struct error *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    /* Calls of other ABIs than the program's own would pass by the list: they are refused, too. */
+    /* Deny foreign ABIs, whose calls the list does not match. */
     int result =
         filter ? seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM)) : -ENOMEM;
     if (result == 0) {
-        /* Of threads that there may be, and for the kernel's log: not where another filter leaves
-         * us prctl() alone. */
+        /* Cover existing threads, and log denials. Both need seccomp(), which an outer filter may
+         * deny; failure is harmless. */
         seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
         seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
         result = refuse_calls(filter);

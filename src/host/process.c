@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* More than /proc/self/stat ever has. */
+/* Larger than /proc/self/stat ever gets. */
 #define STAT_SIZE 4096
 
 static double read_clock(clockid_t id)
@@ -21,7 +21,7 @@ static double read_clock(clockid_t id)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* Computed once: as a difference of clocks it would be a little different each time. */
+/* Computed once: the difference of the two clocks jitters. */
 static double start_time(unsigned long long ticks)
 {
     static double start;
@@ -31,7 +31,7 @@ static double start_time(unsigned long long ticks)
     return start;
 }
 
-/* The fields behind the name of the program, which may hold anything. */
+/* Parses the fields after the program name, which may contain any character, even ')'. */
 static void read_stat(struct process_usage *usage)
 {
     struct error err = {0};
@@ -53,7 +53,7 @@ static void read_stat(struct process_usage *usage)
 
 static double count_descriptors(void)
 {
-    int count = -3; /* ".", "..", and the one that looks */
+    int count = -3; /* without ".", ".." and the directory's own */
     DIR *folder = opendir("/proc/self/fd");
     if (!folder)
         return NAN;

@@ -15,18 +15,18 @@
 #include <unistd.h>
 
 struct service_manager {
-    int socket;           /* -1: there is no manager, or it cannot be reached */
-    char *error;          /* why it cannot; owned; NULL: none */
+    int socket;           /* -1: no manager, or not reachable */
+    char *error;          /* why it is not reachable; owned; NULL: it is */
     bool ready;           /* READY=1 was sent */
-    double interval;      /* seconds between two messages of the watchdog; 0: none are wanted */
-    struct ev_loop *loop; /* NULL while there is none */
+    double interval;      /* seconds between keep-alives; 0: no watchdog */
+    struct ev_loop *loop; /* NULL: not attached */
     ev_timer watchdog;
 };
 
 /* ---- the socket ---- */
 
-/* The socket that NOTIFY_SOCKET names; "@" stands for the NUL that abstract addresses begin with.
- * -1 with errno. */
+/* Connects to @text, the value of NOTIFY_SOCKET; a leading "@" means an abstract address. -1 with
+ * errno. */
 static int open_socket(const char *text)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -37,7 +37,7 @@ static int open_socket(const char *text)
     memcpy(address.sun_path, text, length);
     if (text[0] == '@')
         address.sun_path[0] = '\0';
-    /* the name of an abstract address is all that the length covers, so it has no NUL at its end */
+    /* the length of an abstract address excludes the final NUL */
     length += offsetof(struct sockaddr_un, sun_path) + (text[0] == '/');
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, (socklen_t)length) == 0)
@@ -48,8 +48,8 @@ static int open_socket(const char *text)
     return -1;
 }
 
-/* Sends "@assignment STATUS=@status". A message that does not get through is no reason to do
- * anything: the manager is gone or busy, and the watchdog's next one is soon enough. */
+/* Sends @assignment, then "STATUS=@status" if it is not NULL. Failure is only logged: the manager
+ * is gone or busy, and the next keep-alive follows soon. */
 static void notify(const struct service_manager *manager, const char *assignment,
                    const char *status)
 {
@@ -71,7 +71,7 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *timer, int events)
     notify(timer->data, "WATCHDOG=1", NULL);
 }
 
-/* The number that @text is; 0 if it is none. */
+/* Parses @text; 0 if it is not a number. */
 static unsigned long long number_of(const char *text)
 {
     char *end;
@@ -80,7 +80,7 @@ static unsigned long long number_of(const char *text)
     return isdigit((unsigned char)*text) && *end == '\0' && errno == 0 ? number : 0;
 }
 
-/* Seconds between two messages of the watchdog; 0: this process need not send any. */
+/* Seconds between keep-alives; 0: this process has no watchdog. */
 static double watchdog_interval(void)
 {
     const char *pid = getenv("WATCHDOG_PID"), *microseconds = getenv("WATCHDOG_USEC");
@@ -124,7 +124,7 @@ void service_manager_attach(struct service_manager *manager, struct ev_loop *loo
         log_warn("service-manager", "%s", manager->error);
     if (manager->socket < 0 || manager->interval <= 0)
         return;
-    ev_now_update(loop); /* the start may have taken long */
+    ev_now_update(loop); /* startup may have taken long */
     ev_timer_init(&manager->watchdog, on_watchdog, manager->interval, manager->interval);
     manager->watchdog.data = manager;
     ev_timer_start(loop, &manager->watchdog);
