@@ -69,6 +69,8 @@ static void desire(struct affinity *affinity, enum family family, struct plain_e
 {
     for (size_t i = 0; i < backends->n; i++) {
         const struct backend *backend = &backends->v[i];
+        if (slot_is_empty(backend))
+            continue;
         const uint32_t value = value_of(affinity, family, elements, port, backend);
         if (value == 0)
             continue;

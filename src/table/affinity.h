@@ -28,9 +28,10 @@ struct affinity {
 };
 
 /**
- * Gives the backends of both parts of @port (its number) numbers, by plain elements, and takes back
- * those that they do not need any more. What a backend has in the kernel already is kept. A backend
- * for which no number is left gets none: connections to it are balanced without memory.
+ * Gives the backends (some may be empty slots) of both parts of @port (its number) numbers, by
+ * plain elements, and takes back those that they do not need any more. What a backend has in the
+ * kernel already is kept. A backend for which no number is left gets none: connections to it are
+ * balanced without memory.
  */
 void affinity_hold(struct affinity *affinity, enum family family, struct plain_elements *elements,
                    uint32_t port, const struct backends *all, const struct backends *local);

@@ -36,8 +36,8 @@ double ruleset_due(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return !rs->kernel_known || rs->rules_wrong || rs->dirty.n > 0 ||
-           rs->plain.dirty.n > rs->plain.skipped || (due > 0 && now >= due);
+    return !rs->kernel_known || rs->rules_wrong || rs->dirty.n > 0 || rs->plain.dirty.n > 0 ||
+           (due > 0 && now >= due);
 }
 
 /* ---- trims ---- */

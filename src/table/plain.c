@@ -128,25 +128,18 @@ static bool same_value(const struct plain *plain)
 
 bool plain_goes(const struct plain *plain)
 {
-    return !plain->quarantined && !plain->skipped && plain->applied &&
-           (!plain->desired || !same_value(plain));
+    return !plain->quarantined && plain->applied && (!plain->desired || !same_value(plain));
 }
 
 bool plain_comes(const struct plain *plain)
 {
-    return !plain->quarantined && !plain->skipped && plain->desired &&
-           (!plain->applied || !same_value(plain));
+    return !plain->quarantined && plain->desired && (!plain->applied || !same_value(plain));
 }
 
 void plain_apply(struct plain_elements *elements)
 {
-    size_t n = 0;
     vec_each (&elements->dirty, it) {
         struct plain *plain = *it;
-        if (plain->skipped) {
-            elements->dirty.v[n++] = plain;
-            continue;
-        }
         plain->dirty = false;
         if (plain->quarantined)
             continue;
@@ -155,7 +148,7 @@ void plain_apply(struct plain_elements *elements)
         if (!plain->desired)
             remove_element(elements, plain);
     }
-    elements->dirty.n = elements->skipped = n;
+    vec_clear(&elements->dirty);
 }
 
 void plain_free(struct plain_elements *elements)

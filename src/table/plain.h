@@ -16,7 +16,6 @@ struct plain {
     bool dirty : 1;        /* in elements->dirty: desired may differ from applied */
     bool applied : 1;
     bool quarantined : 1; /* the kernel rejected it: stays as it is there */
-    bool skipped : 1;     /* likewise its service port */
     bool seen : 1;        /* while its set is audited */
     uint8_t value_length;
     uint8_t key_length;
@@ -28,7 +27,6 @@ struct plain {
 struct plain_elements {
     struct hash_table all; /* of struct plain */
     VEC(struct plain *) dirty;
-    size_t skipped; /* so many of these the last commit left alone */
     VEC(struct plain *) quarantined;
 };
 

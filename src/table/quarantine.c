@@ -56,6 +56,27 @@ struct taking {
     size_t n;
 };
 
+/* What was planned is given back. Backends that are applied keep the numbers that they have in the
+ * kernel, or get some: a batch that was cut may have left them without. */
+static void keep_affinity(struct ruleset *rs, struct port_entry *port)
+{
+    struct backends applied[PARTS] = {{NULL, 0}};
+    if (!port->affinity)
+        return;
+    affinity_release(port->affinity, rs->family, &rs->plain);
+    if (!entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry))
+        return;
+    for (enum port_part which = 0; which < PARTS; which++) {
+        const struct slot_table *slots = port_slots(port, which);
+        const uint32_t n = low_of_value(entry_applied(set_of_count(which), &port->entry));
+        if (slots)
+            applied[which] =
+                (struct backends){slots->slots, n < slots->n_slots ? n : slots->n_slots};
+    }
+    affinity_hold(port->affinity, rs->family, &rs->plain, port->number, &applied[PART_ALL],
+                  &applied[PART_LOCAL]);
+}
+
 static void take_entry(struct taking *t, struct entry *entry, int why)
 {
     struct ruleset *rs = t->rs;
@@ -67,7 +88,9 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
         vec_push(&quarantine->all, (struct rejection){.entry = entry});
         entry->rejection = quarantine->all.n & 0xffffff;
     }
-    if (!entry->is_port)
+    if (entry->is_port)
+        keep_affinity(rs, as_port(entry));
+    else
         source_lists_park(&rs->lists, &rs->plain, as_frontend(entry)->sources, rs->config.portion);
     entry_clean(entry);
     entry->quarantined = true;
@@ -237,7 +260,7 @@ static void note_next(struct quarantine *quarantine)
     quarantine->next = next;
 }
 
-/* The difference skips what is quarantined, and the plain elements of such service ports. */
+/* The difference skips what is quarantined. */
 static void skip(struct ruleset *rs)
 {
     size_t n = 0;
@@ -250,10 +273,6 @@ static void skip(struct ruleset *rs)
         if (!(*it)->quarantined)
             rs->waiting.v[n++] = *it;
     rs->waiting.n = n;
-    vec_each (&rs->plain.dirty, it) {
-        const struct port_entry *port = port_of_plain(rs, *it);
-        (*it)->skipped = port && port->entry.quarantined;
-    }
 }
 
 bool quarantine_take(struct ruleset *rs, double now, bool singly)
@@ -319,8 +338,6 @@ void quarantine_retry(struct ruleset *rs, double now)
     }
     note_next(quarantine);
     wake_frontends(rs);
-    if (quarantine->all.n > 0 || rs->plain.skipped > 0) /* others may have been read back */
-        skip(rs);
 }
 
 void quarantine_applied(struct ruleset *rs)
