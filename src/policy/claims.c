@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many frontends are claimed in the time in which a backend is handed on and programmed. */
+/* The number of frontends that cost as much to claim as one backend to pass on and program. */
 #define CLAIMS_A_BACKEND 8
 
 void claims_note(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
@@ -16,7 +16,7 @@ void claims_note(struct claims *claims, struct frontend_state *target, enum clai
     vec_push(&claims->noted[queue], target);
 }
 
-/* ---- coming and going ---- */
+/* ---- adding and dropping claims ---- */
 
 static struct hash_key key_of(const struct hash_link *link)
 {
@@ -35,8 +35,8 @@ const struct frontend_state *claims_find(const struct claims *claims,
     return target && target->claims ? target : NULL;
 }
 
-/* It is in both chains, of which mostly one is short: a port may have very many addresses, and very
- * many ports may name the same one. */
+/* Walks both chains at once, as usually one is short: a port may have very many addresses, or very
+ * many ports may claim the same one. */
 static struct claim *claim_of_port(const struct port_state *port,
                                    const struct frontend_state *target)
 {
@@ -79,7 +79,7 @@ static void add(struct claims *claims, struct port_state *port, const struct fro
     claim->renewed |= (uint8_t)kind;
 }
 
-/* The frontend number @i that @port claims; false if there are not so many. */
+/* The @i-th frontend that @port claims; false past the last one. */
 static bool nth_claim(const struct port_state *port, const address_vec *node_ports, size_t i,
                       struct frontend *frontend, enum claim_kind *kind)
 {
@@ -146,7 +146,7 @@ void claims_end(struct claims *claims, struct port_state *port, enum claims_queu
         struct claim *claim = *at;
         if (claim->renewed) {
             if (port->whole ? claim->target->n_claims > 1 : claim->kinds != claim->renewed)
-                claims_note(claims, claim->target, queue); /* its rank may be another */
+                claims_note(claims, claim->target, queue); /* its rank may have changed */
             claim->kinds = claim->renewed;
             at = &claim->next_of_port;
             continue;
@@ -162,15 +162,15 @@ void claims_drop(struct claims *claims, struct port_state *port, enum claims_que
     claims_end(claims, port, queue);
 }
 
-/* ---- who has it ---- */
+/* ---- the winner ---- */
 
 static const struct service *service_of(const struct claim *claim)
 {
     return claim->port->owner->service;
 }
 
-/* What a Service was given goes before what it, or its cloud, only names: else one tenant could
- * take over another's cluster IP. */
+/* Allocated addresses and ports go before those that a Service, or its cloud, merely names: else
+ * one tenant could take over another's cluster IP. */
 enum claim_rank { RANK_CLUSTER_IP, RANK_NODE_PORT, RANK_NAMED };
 
 static enum claim_rank rank_of(const struct claim *claim)
@@ -180,7 +180,7 @@ static enum claim_rank rank_of(const struct claim *claim)
     return claim->kinds & CLAIM_NODE_PORT ? RANK_NODE_PORT : RANK_NAMED;
 }
 
-/* Below zero if @a goes before @b. @why, if not NULL, is what can be said of the one before. */
+/* Negative if @a goes before @b. Sets @why, if not NULL, to the winner's predicate. */
 static int compare_claims(const struct claim *a, const struct claim *b, const char **why)
 {
     const struct service *p = service_of(a), *q = service_of(b);
@@ -213,8 +213,8 @@ const char *claims_reason(const struct claim *winner, const struct claim *loser)
     return why;
 }
 
-/* Takes @note. All nodes that know the same objects decide the same; where one of @kinds is a node
- * port, each at its own address. */
+/* Takes @note. Nodes with the same objects report the same event, so one report is enough, except
+ * for node ports, which each node has at its own address. */
 static void report(const struct claims *claims, const struct claim *claim, unsigned kinds,
                    enum event_type type, const char *reason, char *note)
 {
@@ -231,7 +231,7 @@ static void report(const struct claims *claims, const struct claim *claim, unsig
     free(note);
 }
 
-/* The one that did not have the frontend up to now has it. */
+/* @winner takes the frontend over from another claim. */
 static void log_taken_over(const struct claims *claims, const struct claim *winner)
 {
     char text[FRONTEND_TEXT_SIZE];
@@ -241,7 +241,7 @@ static void log_taken_over(const struct claims *claims, const struct claim *winn
            xasprintf("%s now belongs to this Service", text));
 }
 
-/* Those that do not have the frontend, since @winner has it, or the API server (NULL). */
+/* Logs the claims that lose to @winner, or to the API server (NULL). */
 static void log_losers(const struct claims *claims, const struct frontend_state *target,
                        const struct claim *winner)
 {
@@ -320,7 +320,7 @@ const struct claim *claims_decide(struct claims *claims, struct frontend_state *
         log_taken_over(claims, winner);
     if (target->winner != port || target->reserved != reserved)
         for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
-            claim->logged = false; /* that another one has it */
+            claim->logged = false;
     claims->withheld += reserved;
     claims->withheld -= target->reserved;
     target->winner = port;

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A Service whose health check has to be looked at again. */
+/* A Service whose health check is open or dirty. */
 struct health_check {
     struct hash_link link;
     char *service_id;
-    bool open[FAMILY_COUNT];  /* handed on with a port: to be closed when it has none any more */
+    bool open[FAMILY_COUNT];  /* last reported with a port: report its closing */
     bool noted[FAMILY_COUNT]; /* in checks->noted */
 };
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which healthCheckNodePorts are open, and what they count (docs/behaviour.md 6.1). */
+/* The open healthCheckNodePorts and their endpoint counts (docs/behaviour.md 6.1). */
 #ifndef KUBE_NFTD_POLICY_HEALTH_CHECKS_H
 #define KUBE_NFTD_POLICY_HEALTH_CHECKS_H
 
 #include "kube-nftd/policy.h"
 
-/* The caches and who is told are borrowed; all else starts zeroed. */
+/* The caches and health are borrowed; the rest starts zeroed. */
 struct health_checks {
     const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
     health_check_fn tell;
     struct health *health;
-    bool told[FAMILY_COUNT]; /* of checks in this family */
+    bool told[FAMILY_COUNT]; /* report checks of this family */
     struct hash_table by_service;
     VEC(struct health_check *) noted[FAMILY_COUNT];
     endpoint_vec endpoints; /* scratch */
@@ -20,14 +20,14 @@ struct health_checks {
 
 typedef bool (*service_waits_fn)(const void *ctx, const char *service_id, enum family family);
 
-/** The number of a Service that has a health check, or had one, may be another. */
+/** Marks the health check of a Service, current or former, dirty. */
 void health_checks_note(struct health_checks *checks, const char *service_id);
 
-/** How many distinct addresses of local ready endpoints @service has: what its check counts. */
+/** The number of distinct addresses among the local ready endpoints of @service. */
 size_t health_checks_count(struct health_checks *checks, const struct service *service,
                            enum family family, const struct location *here);
 
-/** Tells of those of @family noted since the last time, but for Services that are to wait. */
+/** Reports the dirty checks of @family, except those of Services that @waits returns true for. */
 void health_checks_sync(struct health_checks *checks, enum family family,
                         const struct location *here, service_waits_fn waits, const void *ctx);
 

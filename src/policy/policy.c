@@ -10,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A Service whose frontends cost more than this part of what is handed on in one go lets others go
- * first. */
+/* A Service whose frontends cost more than this fraction of a sync's limit is deferred. */
 #define PORTION_OF_MANY 8
-/* So many endpoints are looked at in the time in which a backend is handed on and programmed. */
+/* The number of endpoints that cost as much to examine as one backend to pass on and program. */
 #define ENDPOINTS_A_BACKEND 16
-/* So many Services are named in the line of a commit. */
+/* At most this many Services are named in the log line of a commit. */
 #define NAMED 5
 
 struct policy {
@@ -25,11 +24,11 @@ struct policy {
     address_vec node_port_addresses[FAMILY_COUNT];
     struct ports ports;
     struct claims claims;
-    bool api_server_changed; /* the slices of API_SERVER */
+    bool api_server_changed; /* slices of API_SERVER changed */
     struct health_checks *health_checks;
-    VEC(char *) changed;      /* ids of Services, some perhaps more than once; for the log */
+    VEC(char *) changed;      /* ids of Services, possibly repeated; for the log */
     struct decision decision; /* the last one */
-    size_t few; /* what a Service's frontends may cost and it need not let others go first */
+    size_t few;               /* the cost of a Service's frontends above which it is deferred */
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 };
@@ -51,7 +50,7 @@ void policy_free(struct policy *policy)
     free(policy);
 }
 
-/* Those of Services with many, which cost much to claim and to hand on, go behind others. */
+/* Services with many frontends, which are expensive to claim and pass on, are deferred. */
 static enum claims_queue queue_of(const struct policy *policy, const struct service *service)
 {
     const struct outside *outside = service_outside(service);
@@ -71,7 +70,7 @@ static enum claims_queue queue_of(const struct policy *policy, const struct serv
 
 /* ---- changes of Services and endpoints ---- */
 
-static void note_changed(struct policy *policy, const char *id)
+static void record_changed(struct policy *policy, const char *id)
 {
     bool again = policy->changed.n && strcmp(policy->changed.v[policy->changed.n - 1], id) == 0;
     if (log_enabled(2) && !again)
@@ -89,7 +88,7 @@ static void on_service_changed(void *ctx, const struct service *before, const st
     const char *id = (after ? after : before)->id;
     struct port_state *gone = ports_change(&policy->ports, before, after);
     enum claims_queue queue = gone ? queue_of(policy, before) : CLAIMS_FEW;
-    note_changed(policy, id);
+    record_changed(policy, id);
     for (; gone; gone = gone->next)
         claims_drop(&policy->claims, gone, queue);
     routes_change_cluster_ips(&policy->routes, before, after);
@@ -110,13 +109,13 @@ static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
     const struct location *here = &policy->here.location;
     const struct service_state *state = ports_find(&policy->ports, ref->service_id);
     unsigned seen = 0;
-    note_changed(policy, ref->service_id);
+    record_changed(policy, ref->service_id);
     policy->api_server_changed =
         policy->api_server_changed || strcmp(ref->service_id, API_SERVER) == 0;
     struct port_state *port =
         state ? ports_seek(&policy->ports, state, ref->family, ref->protocol, ref->port_name)
               : NULL;
-    bool counts = port && has_health_check(state->service), note_check = counts && !deltas;
+    bool counts = port && has_health_check(state->service), recheck = counts && !deltas;
     for (; port; port = port_twin(port)) {
         if (!deltas || (!port->whole && !port_add_deltas(port, deltas, n, here, &seen)))
             port->whole = true;
@@ -124,10 +123,9 @@ static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
     }
     policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
     policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
-    for (size_t i = 0; deltas && counts && i < n && !note_check; i++)
-        note_check =
-            is_local_ready(deltas[i].before, here) != is_local_ready(deltas[i].after, here);
-    if (note_check)
+    for (size_t i = 0; deltas && counts && i < n && !recheck; i++)
+        recheck = is_local_ready(deltas[i].before, here) != is_local_ready(deltas[i].after, here);
+    if (recheck)
         health_checks_note(policy->health_checks, ref->service_id);
 }
 
@@ -156,7 +154,7 @@ struct policy *policy_new(const struct policy_config *config)
 
 /* ---- changes of the node ---- */
 
-/* Runs the statement for each service port that there is. */
+/* Runs the statement for each service port. */
 #define each_port(policy, port)                                                                    \
     hash_table_each (&(policy)->ports.services, struct service_state, service)                     \
         for (struct port_state *port = service->ports; port; port = port->next)
@@ -229,7 +227,7 @@ static void add_endpoints(frontend_vec *frontends, const struct endpoint_slice *
                                                       (uint8_t)slice->family});
 }
 
-/* Those of an API server are a handful, so all of them are looked at. */
+/* API servers have few endpoints, so a change rebuilds the list. */
 static void reserve_endpoints(struct policy *policy)
 {
     frontend_vec frontends = {0};
@@ -242,7 +240,7 @@ static void reserve_endpoints(struct policy *policy)
     claims_reserve(&policy->claims, RESERVED_ENDPOINTS, frontends);
 }
 
-/* ---- what is handed on ---- */
+/* ---- passing decisions on ---- */
 
 static void decide(struct policy *policy, const struct port_state *port)
 {
@@ -257,7 +255,7 @@ static void decide_frontend(struct policy *policy, struct frontend_state *target
         routes_remove_frontend(&policy->routes, target);
         return;
     }
-    if (winner->port->whole) { /* its backends may not be those for that; with them this follows */
+    if (winner->port->whole) { /* its backends may be outdated; its sync sets this frontend too */
         routes_spend(&policy->routes, 1);
         return;
     }
@@ -266,8 +264,8 @@ static void decide_frontend(struct policy *policy, struct frontend_state *target
     routes_set_frontend(&policy->routes, &policy->decision, winner);
 }
 
-/* Hands on the frontends that the decided @port alone claims, as long as that may cost something.
- * The others wait until it is known of all ports whether they have endpoints. */
+/* Passes on the frontends that only the decided @port claims, within the budget. Contested ones
+ * wait until all ports know whether they have endpoints. */
 static void sync_frontends(struct policy *policy, struct port_state *port, bool flipped)
 {
     enum claims_queue queue = queue_of(policy, port->owner->service);
@@ -282,7 +280,7 @@ static void sync_frontends(struct policy *policy, struct port_state *port, bool 
     }
 }
 
-/* Counts a service port that has endpoints, but none here although it asks for some. */
+/* Counts a service port with traffic policy Local that has endpoints, but none on this node. */
 static void count_lacking(struct policy *policy, struct port_state *port, bool internal,
                           bool external)
 {
@@ -346,8 +344,8 @@ static void renew_claims(struct policy *policy, struct port_state *port)
         claims_end(&policy->claims, port, queue_of(policy, port->owner->service));
 }
 
-/* Those of Services whose frontends cost much go behind others of their sort. */
-static void put_off_many(struct policy *policy)
+/* Moves the ports of Services with expensive frontends behind the others. */
+static void defer_many(struct policy *policy)
 {
     port_state_vec *noted = &policy->ports.noted;
     size_t n = 0;
@@ -361,14 +359,13 @@ static void put_off_many(struct policy *policy)
     noted->n = n;
 }
 
-/* A Service that costs so much of the portion that others go first is put off with the rest of its
- * ports, which mostly follow one another. Returns whether that was all of them. */
+/* Once a Service has spent more than policy->few, its remaining ports, usually adjacent, are
+ * deferred. Returns true if no port is left in @ports. */
 static bool sync_ports(struct policy *policy, port_state_vec *ports, size_t most)
 {
     const struct service_state *owner = NULL;
     size_t i, n = ports->n, before = most;
-    policy->routes.left =
-        most; /* who has what goes to and fro less if all have claimed it before */
+    policy->routes.left = most; /* claims first: the winners then change less often */
     for (i = 0; i < n && policy->routes.left > 0; i++)
         if (ports->v[i]->renew)
             renew_claims(policy, ports->v[i]);
@@ -406,12 +403,12 @@ bool policy_sync_some(struct policy *policy, size_t most)
     struct ports *ports = &policy->ports;
     reserve_endpoints(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
-    put_off_many(policy);
+    defer_many(policy);
     bool all = sync_ports(policy, &ports->noted, most);
     all = sync_ports(policy, &ports->late, most) && all;
     all = sync_noted_frontends(policy, CLAIMS_FEW, most) && all;
     all = sync_noted_frontends(policy, CLAIMS_MANY, most) && all;
-    policy->decision.port = NULL; /* what it borrows from the caches may go */
+    policy->decision.port = NULL; /* its borrowed pointers expire */
     return all;
 }
 
@@ -480,7 +477,7 @@ void policy_note_applied(struct policy *policy)
     vec_free(&policy->changed);
 }
 
-/* ---- what can be asked ---- */
+/* ---- queries ---- */
 
 const struct frontend_state *policy_find_frontend(const struct policy *policy,
                                                   const struct frontend *frontend)

@@ -46,7 +46,7 @@ void port_free(struct port_state *port)
     free(port);
 }
 
-/* ---- their order ---- */
+/* ---- the order of ports ---- */
 
 static int compare_names(const struct service_port *a, const struct service_port *b)
 {
@@ -55,7 +55,7 @@ static int compare_names(const struct service_port *a, const struct service_port
     return a->name == b->name ? 0 : strcmp(a->name, b->name);
 }
 
-/* @port, of @service, and @spec in @family. */
+/* Compares @port, of @service, with @spec in @family. */
 static int compare(const struct port_state *port, const struct service *service, int family,
                    const struct service_port *spec)
 {
@@ -86,7 +86,7 @@ struct port_state *port_twin(const struct port_state *port)
                : NULL;
 }
 
-/* By protocol and name, and equal ones in their order. */
+/* By protocol and name, then by index. */
 static int compare_specs(const void *a, const void *b)
 {
     const struct service_port *p = *(const struct service_port *const *)a,
@@ -104,14 +104,14 @@ static struct port_state *new_port(struct ports *ports, struct service_state *ow
     port->owner = owner;
     port->family = (uint8_t)family & 1;
     port->protocol = protocol;
-    /* None is used again soon: what was kept under it may not be cleaned up yet. */
+    /* Ids are not reused soon, as state under an old id may not be cleaned up yet. */
     ports->last_id = ports->last_id % MOST_ROUTE_ID + 1;
     port->id = ports->last_id;
     return port;
 }
 
-/* Puts the ports that a Service is to have behind @end, in their order: those of @old, of the
- * Service @before, that are among them, and new ones. The others go behind @gone. */
+/* Chains the ports of the owner's Service to @end, in order: matching ports of @old, which belong
+ * to the Service @before, and new ones. Unmatched ports of @old go to @gone. */
 static void chain_ports(struct ports *ports, struct service_state *owner,
                         const struct service *before, struct port_state *old,
                         struct port_state **end, struct port_state **gone)

@@ -7,7 +7,7 @@
 #include <linux/in.h>
 #include <stdlib.h>
 
-/* The ruleset of a family, which is about to change; NULL if the family is not in use. */
+/* The ruleset of a family, for changing it; NULL if the family is not in use. */
 static struct ruleset *changing(const struct routes *routes, int family)
 {
     return routes->tables[family] ? table_changing(routes->tables[family]) : NULL;
@@ -41,7 +41,7 @@ void routes_change_cluster_ips(const struct routes *routes, const struct service
     }
 }
 
-/* FNV-1a. Equal for equal lists, and hardly ever for others. */
+/* FNV-1a. */
 static uint64_t fingerprint(const backend_vec *backends)
 {
     uint64_t hash = 0xcbf29ce484222325;
@@ -52,10 +52,10 @@ static uint64_t fingerprint(const backend_vec *backends)
     return hash;
 }
 
-/* The serving endpoints behind a UDP frontend may be others (docs/behaviour.md 5.1): flows to any
- * but these are stale. */
-static void note_flows(struct routes *routes, struct frontend_state *target,
-                       const backend_vec *serving)
+/* Reports changed serving endpoints of a UDP frontend: flows to any others are stale
+ * (docs/behaviour.md 5.1). */
+static void update_flows(struct routes *routes, struct frontend_state *target,
+                         const backend_vec *serving)
 {
     if (target->frontend.protocol != IPPROTO_UDP || !routes->flows ||
         !routes->tables[target->frontend.family])
@@ -94,7 +94,7 @@ void routes_set_frontend(struct routes *routes, const struct decision *decision,
     log_frontend(target, &route);
     if (ruleset)
         ruleset_set(ruleset, &target->frontend, &route);
-    note_flows(routes, target, &decision->serving);
+    update_flows(routes, target, &decision->serving);
     target->told = true;
 }
 
@@ -115,8 +115,7 @@ void routes_remove_frontend(struct routes *routes, struct frontend_state *target
 
 /* ---- service ports ---- */
 
-/* A backend on this node may, or may not any more, get connections from itself, which are
- * masqueraded (docs/behaviour.md 4.5). */
+/* Connections of a local backend to itself are masqueraded (docs/behaviour.md 4.5). */
 static void use_hairpin(const struct routes *routes, const struct port_state *port,
                         const struct backend *backend, bool in_use)
 {
@@ -140,7 +139,7 @@ static void set_hairpins(const struct routes *routes, struct port_state *port,
         use_hairpin(routes, port, backend, true);
 }
 
-/* Those on one node are few. */
+/* Linear: a node has few of a port's backends. */
 static void change_hairpins(const struct routes *routes, struct port_state *port)
 {
     backend_vec *hairpins = &port->details->hairpins;

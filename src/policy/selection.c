@@ -46,7 +46,7 @@ static unsigned traits_of(const struct endpoint *endpoint, const struct location
     return endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, here);
 }
 
-/* ---- what decides about all of them ---- */
+/* ---- the basis of all verdicts ---- */
 
 void selection_count(struct selection_counts *counts, unsigned traits, int sign)
 {
@@ -68,7 +68,7 @@ void selection_count(struct selection_counts *counts, unsigned traits, int sign)
     n[SORT_FOR_ZONE] += traits & TRAIT_FOR_ZONE ? one : 0;
 }
 
-/* Hints of one sort apply if all ready endpoints have some, and one names us
+/* Hints apply if all ready endpoints have some, and one names this node or zone
  * (docs/behaviour.md 3.3). */
 static enum hint_state hint_state(uint32_t hinted, uint32_t ready, uint32_t for_us)
 {
@@ -91,7 +91,7 @@ struct selection_basis selection_basis_of(const struct selection_counts *counts)
     };
 }
 
-/* While some are ready, those that terminate count for nothing. */
+/* While an endpoint is ready, terminating ones do not matter. */
 bool selection_basis_equal(const struct selection_basis *a, const struct selection_basis *b)
 {
     return a->ready == b->ready && (a->ready || a->fallback == b->fallback) &&
@@ -117,7 +117,7 @@ struct selection_basis selection_basis(const struct endpoint *endpoints, size_t 
 
 /* ---- the sets (docs/behaviour.md 3.2) ---- */
 
-/* Each set decides for itself whether it falls back: @ready says whether it has ready ones. */
+/* Each set falls back on its own: @ready says whether it has ready endpoints. */
 static enum endpoint_verdict by_conditions(unsigned traits, bool ready)
 {
     if (traits & TRAIT_READY)
@@ -183,7 +183,7 @@ struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
     return selection;
 }
 
-/* ---- which sets a service port needs ---- */
+/* ---- the sets a service port needs ---- */
 
 static bool is_externally_reachable(const struct port_state *port)
 {
@@ -209,7 +209,7 @@ uint8_t decision_sets_needed(const struct port_state *port)
 
 /* ---- decisions ---- */
 
-/* Of load-balancer IPs (docs/behaviour.md 4.8). */
+/* The source ranges of load-balancer IPs (docs/behaviour.md 4.8). */
 static const range_vec *allowed_sources(struct decision *decision, const struct surroundings *here)
 {
     const struct outside *outside = service_outside(decision->port->owner->service);
@@ -219,7 +219,7 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
         return NULL;
     if (!here->has_ip[family] || !ranges_contain(ranges, &here->ip[family]))
         return ranges;
-    /* A load-balancer IP that is an address of this node is what the node speaks to it from. */
+    /* If a load-balancer IP is assigned to this node, the node uses it as source address. */
     range_vec *wider = &decision->wider_sources;
     vec_clear(wider);
     vec_append(wider, ranges->v, ranges->n);
@@ -275,7 +275,7 @@ struct route decision_route(const struct decision *decision, const struct claim 
         .local = policy.local,
         .affine = decision->port->owner->service->affinity_timeout > 0,
     };
-    /* Also if the address is another of the Service's as well: a guarded door stays guarded. */
+    /* Source ranges apply even if the address has other roles for the Service too. */
     if (claim->kinds & CLAIM_LOAD_BALANCER_IP && decision->sources) {
         route.sources = decision->sources->v;
         route.n_sources = decision->sources->n;
