@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* How long the end may wait for events to be posted. */
+/* Maximum wait for events at shutdown. */
 #define FLUSH_SECONDS 3.0
 
 int object_source_prepare(struct object_source *source, struct ev_loop *loop, const char *node_name,
@@ -69,7 +69,7 @@ bool object_source_is_exhausted(const struct object_source *source, const struct
     return true;
 }
 
-/* ---- what is written ---- */
+/* ---- events and the startup taint ---- */
 
 static void on_event(void *ctx, const struct object_event *event)
 {
@@ -95,7 +95,7 @@ void object_source_open_writers(struct object_source *source, const struct optio
                            options->kube_api_qps, options->kube_api_burst);
     source->sink = (struct event_sink){source, on_event};
     source->events = &source->sink;
-    /* it was checked with the options */
+    /* already validated with the options */
     if (options->remove_startup_taint &&
         taint_parse(options->remove_startup_taint, &pattern, &err) == 0)
         source->startup =
@@ -119,7 +119,7 @@ void object_source_started(const struct object_source *source)
     event_report(source->events, &event);
 }
 
-static void on_patience_over(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_flush_timeout(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)events;
     *(bool *)timer->data = true;
@@ -129,21 +129,21 @@ static void on_patience_over(struct ev_loop *loop, ev_timer *timer, int events)
 void object_source_flush(const struct object_source *source)
 {
     bool over = false;
-    ev_timer patience;
+    ev_timer timeout;
     if (!source->recorder)
         return;
     ev_now_update(source->loop);
-    ev_timer_init(&patience, on_patience_over, FLUSH_SECONDS, 0.);
-    patience.data = &over;
-    ev_timer_start(source->loop, &patience);
+    ev_timer_init(&timeout, on_flush_timeout, FLUSH_SECONDS, 0.);
+    timeout.data = &over;
+    ev_timer_start(source->loop, &timeout);
     while (!over && !event_recorder_is_settled(source->recorder))
         ev_run(source->loop, EVRUN_ONCE);
-    ev_timer_stop(source->loop, &patience);
+    ev_timer_stop(source->loop, &timeout);
 }
 
 /* ---- SIGHUP ---- */
 
-/* Whether they differ in something that does not count at once. */
+/* Whether they differ in more than log settings. */
 static bool needs_restart(const struct options *before, const struct options *after)
 {
     cJSON *a = cJSON_Duplicate(before->configuration, true);
@@ -156,7 +156,7 @@ static bool needs_restart(const struct options *before, const struct options *af
     return !same;
 }
 
-/* What became of the file of --config, for the line. The flags beside it are the same as ever. */
+/* Returns the outcome for the log line. The other flags cannot have changed. */
 static const char *reload_config(const struct options *options)
 {
     struct options now;

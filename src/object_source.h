@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where objects come from: files, or an API server, to which something is written as well: events,
- * of which everything else knows just an event_sink, and a startup taint that is taken from the own
- * Node. */
+/* The source of objects: manifest files or an API server. An API server also receives events, which
+ * the rest of the daemon reports to an event_sink, and the removal of a startup taint from this
+ * node's Node object. */
 #ifndef KUBE_NFTD_OBJECT_SOURCE_H
 #define KUBE_NFTD_OBJECT_SOURCE_H
 
@@ -11,54 +11,53 @@
 struct ev_loop;
 struct proxy;
 
-/* Starts zeroed, and stays where it is. */
+/* Starts zeroed. Must not be moved. */
 struct object_source {
     struct ev_loop *loop;
     const char *node_name;
-    const struct proxy *proxy;   /* asked for the uids of Services; NULL: there is none yet */
-    struct manifests *manifests; /* NULL: an API server */
+    const struct proxy *proxy;   /* provides uids of Services; NULL: not yet */
+    struct manifests *manifests; /* NULL: API server */
     struct client_config client;
     struct apiserver *apiserver; /* NULL: files */
     struct reflector *reflectors[KIND_COUNT];
-    struct event_recorder *recorder; /* NULL: nothing is written */
-    struct startup_taint *startup;   /* NULL: no taint is to be removed */
+    struct event_recorder *recorder; /* NULL: no events */
+    struct startup_taint *startup;   /* NULL: no taint to remove */
     struct event_sink sink;
-    const struct event_sink *events; /* where events go; NULL: nowhere */
+    const struct event_sink *events; /* receives events; NULL: none */
 };
 
-/** Finds out what can be known before objects are read: nothing is requested yet. @node_name is
- * borrowed. */
+/** Checks the manifests' path, or loads the kubeconfig. Sends no requests. Borrows @node_name. */
 int object_source_prepare(struct object_source *source, struct ev_loop *loop, const char *node_name,
                           const struct options *options, struct error *err);
 
-/** From now on an API server is written to. For files it does nothing. */
+/** Starts the event recorder and the startup taint's removal. Does nothing for files. */
 void object_source_open_writers(struct object_source *source, const struct options *options);
 
-/** Begins to read objects into @proxy. @strict: every file must parse. */
+/** Starts to read objects into @proxy. @strict: every file must parse. */
 int object_source_open(struct object_source *source, const struct options *options,
                        struct proxy *proxy, bool strict, struct error *err);
 
-/** Before @proxy is freed. */
+/** Call before @proxy is freed. */
 void object_source_close(struct object_source *source);
 
-/** Whether it has given @proxy all that it has for now. */
+/** Whether @proxy has received all objects available now. */
 bool object_source_is_exhausted(const struct object_source *source, const struct proxy *proxy);
 
-/** The own Node as it is now, or NULL: proxy_config's node_seen, with the source as its ctx. */
+/** This node's current Node object, or NULL: proxy_config's node_seen, with the source as ctx. */
 void object_source_node_seen(void *source, const struct node *node);
 
-/** The daemon says that it has started (docs/behaviour.md 9.1). */
+/** Reports the daemon's Starting event (docs/behaviour.md 9.1). */
 void object_source_started(const struct object_source *source);
 
-/** Runs the loop until all events are posted or the server does not take them, at most for a few
- * seconds: for the end. */
+/** Runs the loop at shutdown until all events are posted or the server accepts none, at most for a
+ * few seconds. */
 void object_source_flush(const struct object_source *source);
 
 /**
- * For SIGHUP: compares all manifests and reads the file of --config. How much is logged, and in
- * which format, counts at once; that anything else in it is not as in @options is logged.
- * Credentials are read for each request anyway. One line in the log, and one more for an error,
- * which changes nothing.
+ * Handles SIGHUP: compares all manifests and re-reads the file of --config. Log verbosity and
+ * format apply at once; other changes relative to @options are logged as needing a restart.
+ * Credentials are read for each request anyway. Logs one line, plus one for an error, after which
+ * nothing changes.
  */
 void object_source_reload(const struct object_source *source, const struct options *options);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What libcurl is told about the way to the API server. Errors in certificates and keys show when
- * a connection is made, not here: the files may be mended while the daemon runs.
+ * libcurl options for connections to the API server. Bad certificates and keys are reported when a
+ * connection is made, not here: the files may be repaired while the daemon runs.
  */
 #include "api_connection.h"
 
@@ -16,37 +16,36 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-/* For the name, TCP and TLS together; curl knows no limit for TLS alone. With several addresses,
- * one that is silent gets half of what is left. Long enough for a resolver whose first server is
+/* Covers name resolution, TCP and TLS; curl has no limit for TLS alone. With several addresses, a
+ * silent one gets half of the remaining time. Long enough for a resolver whose first server is
  * dead. */
 #define CONNECT_TIMEOUT 15L
 
 /*
- * A silent peer is dead within 30 seconds. TCP has to find that out: the server sends no HTTP/2
- * PING, and curl_easy_upkeep() of 7.88.1 sends none for a multi handle. After KEEPALIVE_IDLE silent
- * seconds the peer is asked whether it lives, and again until DEAD_AFTER_MS have passed without
- * one. That holds for what was sent and not acknowledged, too, which keepalive does not look at.
+ * A silent peer is declared dead within 30 seconds. TCP must detect that: the server sends no
+ * HTTP/2 PING, and curl_easy_upkeep() of 7.88.1 sends none for a multi handle. After KEEPALIVE_IDLE
+ * silent seconds the kernel probes the peer until DEAD_AFTER_MS have passed without a reply.
+ * TCP_USER_TIMEOUT also covers unacknowledged data, which keepalive ignores.
  */
 #define KEEPALIVE_IDLE 10L
 #define KEEPALIVE_INTERVAL 5L
 #define DEAD_AFTER_MS 25000
-/* Linux uses it where there is no TCP_USER_TIMEOUT. */
+/* Used by Linux only without TCP_USER_TIMEOUT. */
 #define KEEPALIVE_COUNT 3
 
-/* Real tokens have one or two thousand characters; the CAs of the whole web take a quarter of a
- * megabyte. */
+/* Real tokens have 1 to 2 KB; a bundle of all public CAs has 250 KB. */
 #define TOKEN_LIMIT ((size_t)64 * 1024)
 #define PEM_LIMIT ((size_t)1024 * 1024)
 
 /* ---- credentials ---- */
 
 /*
- * Files are read for every request: requests are few, files are small, and so nothing can be missed
- * that a look at a time stamp would miss. What PEM holds is looked at from outside only (all blocks
- * closed, one of the right kind), enough to tell a file that is being written.
+ * Files are read for every request: requests are rare, files are small, and a change can hide from
+ * time stamps. PEM is only checked superficially (every block closed, one of the right kind),
+ * enough to detect a file that is still being written.
  */
 
-/* Cuts the blanks off both ends, in place. */
+/* Strips leading and trailing blanks, in place. */
 static void trim(char *text)
 {
     static const char blanks[] = " \t\r\n\v\f";
@@ -58,7 +57,7 @@ static void trim(char *text)
     text[end - start] = '\0';
 }
 
-/* A token is one word; anything else would end up as other headers. */
+/* A token is one word; anything else could inject headers. */
 static int check_token(const char *token, const char *source, struct error *err)
 {
     if (*token == '\0')
@@ -70,7 +69,7 @@ static int check_token(const char *token, const char *source, struct error *err)
     return 0;
 }
 
-/* How many lines begin with @mark; the last of them goes into @last. */
+/* Counts lines that begin with @mark; the last of them goes into @last. */
 static size_t count_lines(const char *text, const char *mark, const char **last)
 {
     size_t n = 0;
@@ -93,7 +92,7 @@ static int check_pem(bool is_key, const char *text, const char *source, struct e
     if (!strstr(text, is_key ? "PRIVATE KEY-----" : "CERTIFICATE-----"))
         return error_set(err, "%s contains no %s in PEM format", source,
                          is_key ? "private key" : "certificate");
-    /* To ask for a pass phrase, OpenSSL would stop the daemon at a terminal. */
+    /* OpenSSL would block on a terminal to read the pass phrase. */
     if (is_key && strstr(text, "ENCRYPTED"))
         return error_set(err, "%s is encrypted, which is not supported", source);
     return 0;
@@ -106,7 +105,7 @@ static int check(const struct credential *c, const char *text, const char *sourc
                                        : check_pem(c->kind == CREDENTIAL_KEY, text, source, err);
 }
 
-/* A secret that is of use no more does not stay in memory. */
+/* Wipes a secret before freeing it. */
 static void forget(char *text)
 {
     if (text)
@@ -130,7 +129,7 @@ void credential_clear(struct credential *c)
     *c = (struct credential){0};
 }
 
-/* Replaces the text by what the file holds now, if that is good. */
+/* Replaces the text with the file's current contents, if good. */
 static int refresh(struct credential *c, struct error *err)
 {
     bool is_token = c->kind == CREDENTIAL_TOKEN;
@@ -169,7 +168,7 @@ int credential_get(struct credential *c, const char **text, struct error *err)
     return 0;
 }
 
-/* ---- where connections go ---- */
+/* ---- peers ---- */
 
 void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
                     double now)
@@ -221,7 +220,7 @@ void api_peers_failed(const struct api_peers *peers)
 
 /* ---- options ---- */
 
-/* Makes the socket, and notes where it will lead. */
+/* Creates the socket and records its peer. */
 static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
 {
     struct api_connection *c = ctx;
@@ -236,7 +235,7 @@ static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* What curl 7.88 has no options for. */
+/* Socket options that curl 7.88 does not offer. */
 static int on_new_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
 {
     static const int count = KEEPALIVE_COUNT, dead_after = DEAD_AFTER_MS;
@@ -248,8 +247,7 @@ static int on_new_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
-/* The text is copied: @easy may live for long, the file may change. @there, if not NULL, gets
- * whether there is any. */
+/* Copies the text: @easy may outlive it. @there, if not NULL, gets whether a text exists. */
 static int set_pem(CURL *easy, CURLoption option, struct credential *pem, bool *there,
                    struct error *err)
 {
@@ -272,13 +270,13 @@ static int set_certificates(CURL *easy, struct api_connection *c, struct error *
         set_pem(easy, CURLOPT_SSLCERT_BLOB, &c->client_cert, NULL, err) < 0 ||
         set_pem(easy, CURLOPT_SSLKEY_BLOB, &c->client_key, NULL, err) < 0)
         return -1;
-    /* Debian's curl would trust the CAs in the system's folder as well. */
+    /* Debian's curl would also trust the system's CA folder. */
     if (ca && curl_easy_setopt(easy, CURLOPT_CAPATH, NULL))
         return error_set(err, "CA: curl will not leave out the system's");
     return 0;
 }
 
-/* For kubeconfigs, "socks5" means that the proxy looks up names; curl calls that socks5h. */
+/* In kubeconfigs, "socks5" lets the proxy resolve names; curl calls that socks5h. */
 static char *proxy_for_curl(const char *url)
 {
     static const char socks5[] = "socks5://";
@@ -291,16 +289,16 @@ static char *proxy_for_curl(const char *url)
 static CURLcode set_proxy(CURL *easy, const char *url)
 {
     CURLcode code = CURLE_OK;
-    /* The environment was looked at when the configuration was read; curl has other rules. */
+    /* The configuration already covers the environment; curl applies other rules to it. */
     CURL_SET(code, easy, CURLOPT_PROXY, url ? url : "");
-    /* Where a proxy listens whose URL names no port; curl would take 1080 for all. */
+    /* Default ports by scheme; curl would use 1080 for all. */
     if (url)
         CURL_SET(code, easy, CURLOPT_PROXYPORT,
                  strncasecmp(url, "socks", 5) == 0    ? 1080L
                  : strncasecmp(url, "https:", 6) == 0 ? 443L
                                                       : 80L);
     CURL_SET(code, easy, CURLOPT_NOPROXY, "");
-    /* Headers for a proxy and for the server are apart: the proxy never sees the token. */
+    /* Separate headers: the proxy never sees the token. */
     CURL_SET(code, easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
     CURL_SET(code, easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     return code;
@@ -312,15 +310,14 @@ static CURLcode set_transport(CURL *easy, struct api_connection *c)
     CURL_SET(code, easy, CURLOPT_PROTOCOLS_STR, c->secure ? "https" : "http");
     CURL_SET(code, easy, CURLOPT_FOLLOWLOCATION, 0L);
     CURL_SET(code, easy, CURLOPT_NOSIGNAL, 1L);
-    /* A thread that waits for a name server is left alone at the end, not waited for. */
+    /* At exit, do not wait for a resolver thread. */
     CURL_SET(code, easy, CURLOPT_QUICK_EXIT, 1L);
     CURL_SET(code, easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     CURL_SET(code, easy, CURLOPT_PIPEWAIT, 1L);
-    /* Several servers behind one name: each daemon begins with one of them, and goes on with the
-     * next if that refuses. */
+    /* Several servers behind one name: each daemon starts with a random one and moves on if it
+     * refuses. */
     CURL_SET(code, easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
-    /* What it has shuffled it would keep: one server that hangs would be tried first for a minute.
-     */
+    /* A cached order would put a hanging server first for a whole minute. */
     CURL_SET(code, easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     CURL_SET(code, easy, CURLOPT_CONNECTTIMEOUT, CONNECT_TIMEOUT);
     CURL_SET(code, easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -340,7 +337,7 @@ static CURLcode set_transport(CURL *easy, struct api_connection *c)
     return code;
 }
 
-/* The part @what of @url, which the caller frees with curl_free(); NULL if it has none. */
+/* The part @what of @url, for the caller to curl_free(); NULL if absent. */
 static char *url_part(CURLU *url, CURLUPart what)
 {
     char *text = NULL;
@@ -348,8 +345,8 @@ static char *url_part(CURLU *url, CURLUPart what)
 }
 
 /*
- * A name of its own for the certificate: the URL carries that name, so that curl asks for it (SNI)
- * and checks it, CONNECT_TO leads to the real server, and the Host header stays the server's.
+ * tls-server-name: the URL carries @name, so curl uses it for SNI and verification. CONNECT_TO
+ * leads to the real server, and the Host header remains the server's.
  */
 static int set_server_name(struct api_connection *c, CURLU *url, const char *name,
                            struct error *err)
@@ -369,7 +366,7 @@ static int set_server_name(struct api_connection *c, CURLU *url, const char *nam
     return 0;
 }
 
-/* The configuration has checked most of it; curl is stricter with names. */
+/* The configuration checked most of the URL; curl is stricter with names. */
 static int parse_server(struct api_connection *c, CURLU *url, struct error *err)
 {
     const char *server = c->config->server, *name = c->config->tls_server_name;
@@ -433,7 +430,7 @@ int api_connection_apply(struct api_connection *c, CURL *easy, struct error *err
     return code ? error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code)) : 0;
 }
 
-/* ---- why there is no answer ---- */
+/* ---- transport errors ---- */
 
 /* "Failed to connect to 10.0.0.1 port 6443 after 3 ms: ..." without the time. */
 static char *connect_text(CURL *easy, const char *error)
@@ -455,7 +452,7 @@ static const char *timeout_text(CURL *easy, bool connected)
     return status ? "the response did not complete in time" : "no answer in time";
 }
 
-/* The other side did not say what somebody who speaks TLS would. */
+/* Recognises a peer that does not speak TLS. */
 static char *handshake_text(const char *text)
 {
     bool plain = strstr(text, "wrong version number") || strstr(text, "http request") ||
@@ -463,8 +460,8 @@ static char *handshake_text(const char *text)
     return xasprintf("%s%s", plain ? "the peer is not a TLS server (plain http?): " : "", text);
 }
 
-/* curl's own texts are fine where they name no times and counts, which would make an old
- * error look new. */
+/* Keeps curl's own texts except where they contain times or counts, which would make an old error
+ * look new. */
 static char *error_text(CURL *easy, CURLcode code, const char *error, bool connected)
 {
     const char *text = *error ? error : curl_easy_strerror(code);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The way to the API server, in libcurl's terms: address, TLS, proxy, time limits of connections.
- * Part of apiserver.c; no other file knows curl.
+ * Connections to the API server in libcurl's terms: address, TLS, proxy, timeouts. Part of
+ * apiserver.c; no other file knows curl.
  */
 #ifndef KUBE_NFTD_SOURCE_API_CONNECTION_H
 #define KUBE_NFTD_SOURCE_API_CONNECTION_H
@@ -15,97 +15,97 @@
 
 /* ---- credentials ---- */
 
-/* What we show to the API server or know it by: a bearer token, a certificate, its key or a bundle
- * of CAs. Perhaps in a file that is replaced while we run. */
+/* Credentials: a bearer token, a client certificate, its key, or the CA bundle that verifies the
+ * server. May come from a file that is replaced while the daemon runs. */
 enum credential_kind { CREDENTIAL_TOKEN, CREDENTIAL_CERTIFICATES, CREDENTIAL_KEY };
 
 struct credential {
     enum credential_kind kind;
     const char *what; /* for messages: "CA"; borrowed */
-    const char *file; /* borrowed; NULL if the text is fixed, or there is none */
-    char *text;       /* owned; the last good one, NULL before it */
-    bool stale;       /* the file was no good the last time, which was logged */
+    const char *file; /* borrowed; NULL: fixed text, or no credential */
+    char *text;       /* owned; the last good one; NULL: none yet */
+    bool stale;       /* the last read of the file failed, which was logged */
 };
 
-/** Takes a copy of @text and borrows @what and @file; either of the last two may be NULL. Of a
- * token the file wins, else @text. */
+/** Copies @text and borrows @what and @file; @text and @file may be NULL. For a token the file
+ * takes precedence, otherwise @text does. */
 void credential_init(struct credential *credential, enum credential_kind kind, const char *what,
                      const char *text, const char *file);
 
 void credential_clear(struct credential *credential);
 
 /**
- * The token without blanks around it, or the PEM text, to use now, borrowed until the next call;
- * NULL if there is none to use. Reads the file anew; one that cannot be read, is cut off or holds
- * nothing of its kind leaves the last good text in use (logged once). -1 if there is not even that.
+ * The current token (trimmed) or PEM text, borrowed until the next call; NULL if none is
+ * configured. Reads the file again; if it is unreadable, truncated or of the wrong kind, the last
+ * good text stays in use (logged once). -1 if no good text exists.
  */
 int credential_get(struct credential *credential, const char **text, struct error *err);
 
 /* ---- where connections go ---- */
 
-/* One that was neither tried nor used for so long, in seconds, is forgotten. Twice the time after
- * which each watch is renewed at the latest, which counts as use. */
+/* Peers not tried or used for this many seconds are dropped. Twice the maximum duration of a watch,
+ * whose renewal counts as use. */
 #define API_PEERS_KEPT 1200.0
-/* Of more, those that were used last are known. */
+/* Beyond this number, the least recently used peer is dropped. */
 #define API_PEERS_MOST 32
 
 struct api_peer {
     struct frontend frontend;
     double used_at;
-    bool reached; /* since it was tried last */
+    bool reached; /* since the last attempt */
 };
 
-/* The addresses and ports (of the server, or of a proxy before it) that were tried or used of late.
- * Starts zeroed. */
+/* The recently tried or used addresses and ports of the server, or of a proxy before it. Starts
+ * zeroed. */
 struct api_peers {
-    struct api_peers_ops ops; /* zeroed: nobody wants to know */
+    struct api_peers_ops ops; /* zeroed: no callbacks */
     VEC(struct api_peer) list;
 };
 
-/** A connection to @address is about to be made; or with @reached, a request goes out on one. */
+/** Records a coming connection to @address or, if @reached, a request sent over one. */
 void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
                     double now);
 
-/** A request ended since it found no connection. */
+/** A request ended because no connection could be made. */
 void api_peers_failed(const struct api_peers *peers);
 
-/* ---- all of it ---- */
+/* ---- connection ---- */
 
 struct api_connection {
     const struct client_config *config; /* borrowed */
-    char *base;                         /* what stands before the path in URLs */
+    char *base;                         /* URL prefix before the path */
     bool secure;                        /* https: credentials may be sent */
-    char *proxy;                        /* its URL as curl takes it, or NULL */
+    char *proxy;                        /* its URL in curl's form, or NULL */
     struct credential ca, client_cert, client_key;
-    /* Where the certificate is checked against a name of its own; else NULL. */
+    /* If tls-server-name is set; else NULL. */
     struct curl_slist *connect_to;
     char *host_header;
     struct api_peers peers;
 };
 
-/** Understands the server's URL. -1 if it is none; nothing is left in @connection then. */
+/** Parses the server's URL. On -1, @connection holds nothing. */
 int api_connection_init(struct api_connection *connection, const struct client_config *config,
                         struct error *err);
 
 void api_connection_clear(struct api_connection *connection);
 
 /**
- * Sets all options of @easy but those of the single request. Borrows @connection for it. Reads the
- * certificates' files; curl compares what they hold with what a connection was made with, so a
- * request after a change goes over a connection of its own. -1 with an error if there is no good
- * file, or curl refuses an option.
+ * Sets all options of @easy except those of the single request. @easy borrows @connection. Reads
+ * the certificate files; curl reuses a connection only for the same certificates, so the first
+ * request after a change opens a new one. -1 with an error if no good file exists or curl rejects
+ * an option.
  */
 int api_connection_apply(struct api_connection *connection, CURL *easy, struct error *err);
 
 /**
- * Why a transfer failed with @code, @error being curl's text of it ("" for none), for the caller to
- * free: the same text each time, without times and counts; it names the server. @connected: it was
- * sent.
+ * Why a transfer failed with @code, for the caller to free. Names the server; free of times and
+ * counts, so the same error gives the same text. @error: curl's own text, "" for none. @connected:
+ * the request was sent.
  */
 char *api_connection_error(const struct api_connection *connection, CURL *easy, CURLcode code,
                            const char *error, bool connected);
 
-/* Keeps the first failure of several curl_easy_setopt() calls in @code. */
+/* Leaves the first failure of several curl_easy_setopt() calls in @code. */
 #define CURL_SET(code, easy, option, value)                                                        \
     do {                                                                                           \
         if (!(code))                                                                               \

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PAGE_SIZE "500"
-/* What of a message goes into a log line. */
+/* Bytes of a message in a log line. */
 #define MESSAGE_LIMIT 500
 
 /* ---- paths ---- */
@@ -18,7 +18,7 @@ static const struct {
     struct api_resource resource;
     const char *path;
     const char *label_selector;
-    const char *field_selector; /* a name to select by goes behind it */
+    const char *field_selector; /* the node name is appended */
 } collections[KIND_COUNT] = {
     [KIND_SERVICE] = {{"services", "services", "", "v1"},
                       "/api/v1/services",
@@ -42,7 +42,7 @@ const struct api_resource *collection_resource(enum object_kind kind)
     return &collections[kind].resource;
 }
 
-/* Puts another parameter behind @path. */
+/* Appends a query parameter to @path. */
 static void add(char **path, const char *key, const char *value)
 {
     char *before = *path, *escaped = url_escape(value);
@@ -119,7 +119,7 @@ enum encoding encoding_of(const char *content_type)
     return content_type && is_type(content_type, PROTOBUF) ? ENCODING_PROTOBUF : ENCODING_JSON;
 }
 
-/* Whether one of the types of an Accept header can be read, and the header is one. */
+/* Whether the Accept header is valid and contains a supported type. */
 static bool can_be_read(const char *accepted)
 {
     bool known = false, begins = true;
@@ -180,7 +180,7 @@ void body_reader_clear(struct body_reader *reader)
     *reader = (struct body_reader){0};
 }
 
-/* ---- refusals ---- */
+/* ---- error statuses ---- */
 
 static const char *string_of(const struct json_value *json, const char *key)
 {
@@ -188,7 +188,7 @@ static const char *string_of(const struct json_value *json, const char *key)
     return text ? text : "";
 }
 
-/* The number under @key, or @fallback where there is none in @low to @high. */
+/* The number at @key, or @fallback if missing or outside @low to @high. */
 static double number_of(const struct json_value *json, const char *key, double low, double high,
                         double fallback)
 {
@@ -207,7 +207,7 @@ size_t text_cut(const char *text, size_t length, size_t limit)
     return limit;
 }
 
-/* The first line of @text without blanks around it. */
+/* The first line of @text, trimmed. */
 static char *first_line(const char *text)
 {
     text += strspn(text, " \t\r\n");
@@ -237,11 +237,11 @@ void api_status_from_json(const struct json_value *json, long code, struct api_s
         .message = first_line(message),
         .retry_after = number_of(details, "retryAfterSeconds", 0, 1e6, -1),
     };
-    /* "Gone" is what servers before 1.9 say. */
+    /* Servers before 1.9 say "Gone". */
     out->expired =
         out->code == 410 || strcmp(reason, "Expired") == 0 || strcmp(reason, "Gone") == 0;
     out->exists = strcmp(reason, "AlreadyExists") == 0;
-    /* Servers before 1.16 give no cause, just the message. */
+    /* Servers before 1.16 give no cause, only the message. */
     out->too_large = out->code == 504 && (has_cause(details, "ResourceVersionTooLarge") ||
                                           strstr(message, "Too large resource version"));
 }
@@ -252,7 +252,7 @@ struct status_reading {
     bool done;
 };
 
-/* Of what is behind the first object, nothing is read. */
+/* Stops after the first object. */
 static bool take_status(void *ctx, const struct json_value *json, bool is_item)
 {
     struct status_reading *reading = ctx;
@@ -280,14 +280,14 @@ void api_status_from_result(const struct api_result *result, const char *body,
         free(out->message);
         out->message = first_line(proto ? "" : body);
     }
-    /* What counts is what HTTP said; a Status that differs is not about this request. */
+    /* The HTTP status takes precedence; a Status that differs is not about this request. */
     out->code = result->status;
     out->expired |= out->code == 410;
     if (result->retry_after >= 0)
         out->retry_after = result->retry_after;
 }
 
-/* RBAC says who may not do what, admission what is wrong with the object. */
+/* RBAC messages name the user and the verb, admission messages the fault of the object. */
 bool api_status_lacks_right(const struct api_status *status)
 {
     static const char forbidden[] = "is forbidden: ", who[] = "User ";
@@ -307,7 +307,7 @@ char *api_status_explain(const struct api_status *status, const char *verb,
     case 401:
         return xstrdup("the server rejected the token or the client certificate (each try reads "
                        "the token file again) status=401");
-    case 403: /* what a role must grant; or nobody knows who we are */
+    case 403: /* a permission is missing, or authentication failed */
         if (!api_status_lacks_right(status))
             return xstrdup("the server refused, but not for a missing permission status=403");
         if (strstr(status->message, "system:anonymous"))

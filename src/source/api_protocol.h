@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is asked of the API server and what it answers, as docs/behaviour.md 1.1, 10.1 and 10.3 have
- * it: paths, bodies in either encoding, refusals.
+ * The API server's protocol, as described in docs/behaviour.md 1.1, 10.1 and 10.3: paths, bodies in
+ * either encoding, error statuses.
  */
 #ifndef KUBE_NFTD_SOURCE_API_PROTOCOL_H
 #define KUBE_NFTD_SOURCE_API_PROTOCOL_H
@@ -13,45 +13,45 @@
 
 /* ---- paths ---- */
 
-/* All objects of a kind that kube-proxy asks for; of Nodes the one with this name. */
+/* The objects of a kind that kube-proxy requests; of Nodes only the one with this name. */
 struct collection {
     enum object_kind kind;
     char *node_name; /* owned; NULL for the other kinds */
 };
 
 /**
- * The path of a list, which the caller frees. @version: "not older than", or NULL for the newest.
- * @limited asks for pages, whatever the server makes of it; @token, if not NULL, for the page
- * behind it (then @version must be NULL).
+ * The path of a list, for the caller to free. @version: "not older than", or NULL for the newest.
+ * @limited requests pages, which the server may ignore. @token, if not NULL, requests the next page
+ * (then @version must be NULL).
  */
 char *collection_list_path(const struct collection *collection, const char *version, bool limited,
                            const char *token);
 
 /**
- * The path of a watch from @version for @seconds, which the caller frees. @initial asks for all
- * there is first (a streamed list); then @version is: "not older than", or NULL for the newest.
+ * The path of a watch from @version for @seconds, for the caller to free. @initial requests all
+ * objects first (a streamed list); then @version means "not older than", or NULL for the newest.
  */
 char *collection_watch_path(const struct collection *collection, const char *version,
                             unsigned seconds, bool initial);
 
 /* ---- bodies ---- */
 
-/** The encoding of an answer with this Content-Type. NULL, and what is neither: JSON. */
+/** The encoding of an answer with this Content-Type; JSON for NULL and unknown types. */
 enum encoding encoding_of(const char *content_type);
 
-/* Reads a body in its encoding: the same values come of both. Starts zeroed; of the two, the one
- * that is there reads. */
+/* Reads a body in either encoding into the same values. Starts zeroed; at most one of the two
+ * readers is set. */
 struct body_reader {
     struct json_reader *json;
     struct proto_reader *proto;
 };
 
-/** Gets ready for another body: a list or, if @is_watch, events. Values of more than @limit bytes
- * are refused; the others are given to @fn. */
+/** Starts a new body: a list or, if @is_watch, events. Values of more than @limit bytes are an
+ * error; all others are passed to @fn. */
 void body_reader_begin(struct body_reader *reader, enum encoding encoding, bool is_watch,
                        size_t limit, json_value_fn fn, void *ctx);
 
-/** As those of a json_reader, for a body that was begun. */
+/** Like the json_reader functions, after body_reader_begin(). */
 int body_reader_feed(struct body_reader *reader, const char *bytes, size_t length,
                      struct error *err);
 int body_reader_finish(struct body_reader *reader, struct error *err);
@@ -59,39 +59,39 @@ const struct json_value *body_reader_envelope(const struct body_reader *reader);
 
 void body_reader_clear(struct body_reader *reader);
 
-/* ---- refusals ---- */
+/* ---- error statuses ---- */
 
-/* What a Status says, or a text in its place. */
+/* A Status, or the plain text sent in its place. */
 struct api_status {
-    long code;          /* the Status's, or else the HTTP status */
-    char *message;      /* owned, of bounded length; never NULL, perhaps "" */
-    double retry_after; /* seconds that the server asks to wait, or -1 */
+    long code;          /* from the Status, else the HTTP status */
+    char *message;      /* owned, of limited length; never NULL, may be "" */
+    double retry_after; /* seconds to wait as requested by the server, or -1 */
     bool expired;       /* the resourceVersion or page is older than the server's history */
     bool too_large;     /* the resourceVersion is from the server's future */
-    bool exists;        /* there is one of that name */
+    bool exists;        /* an object of that name exists */
 };
 
-/** Reads a Status, the object of an ERROR event; @code where it has none. Other fields that are
- * missing or mistyped are none. */
+/** Reads a Status, the object of an ERROR event. @code is the default for a missing code; other
+ * missing or mistyped fields count as absent. */
 void api_status_from_json(const struct json_value *json, long code, struct api_status *out);
 
-/** Reads the @body that @result came with, whatever it holds: a Status in either encoding, or a
- * text. Its Retry-After wins. */
+/** Reads the @body of @result, whatever it contains: a Status in either encoding, or text. The
+ * Retry-After of @result takes precedence. */
 void api_status_from_result(const struct api_result *result, const char *body,
                             struct api_status *out);
 
-/** What @status means for @verb ("list") of @resource, and what to do about it: of a 403 the right
- * that is missing. For the caller to free; the same text for the same error. */
+/** Explains @status for @verb ("list") on @resource and its remedy: for a 403 the missing
+ * permission. For the caller to free; the same error gives the same text. */
 char *api_status_explain(const struct api_status *status, const char *verb,
                          const struct api_resource *resource);
 
-/** Whether @status says that we lack a right or were not recognized, by its message; not where a
- * quota, a webhook or the like refuses the one object. */
+/** Whether the message of @status reports a missing permission or failed authentication, rather
+ * than a quota, webhook or the like that rejects one object. */
 bool api_status_lacks_right(const struct api_status *status);
 
 void api_status_clear(struct api_status *status);
 
-/** How much of @length bytes of UTF-8 fits into @limit, cut where a character begins. */
+/** The length of @length bytes of UTF-8 when cut to @limit at a character boundary. */
 size_t text_cut(const char *text, size_t length, size_t limit);
 
 #endif

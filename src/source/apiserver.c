@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * libcurl's multi interface on libev: curl says which descriptors and which time it waits for
- * (on_socket, on_timeout), libev says when they are due, and curl_multi_socket_action() does the
- * work. With api_connection.c the only file that knows curl.
+ * libcurl's multi interface on libev: curl requests descriptors and a timeout (on_socket,
+ * on_timeout), libev reports when they are due, and curl_multi_socket_action() does the work. Only
+ * this file and api_connection.c know curl.
  *
- * curl forbids adding and removing transfers inside its own callbacks. So inside of them
- * (in_curl) requests are only marked, and settle() does the rest when curl has returned; done is
- * called out there too, when the request is already gone.
+ * curl forbids adding and removing transfers inside its own callbacks. There (in_curl) requests are
+ * only marked; apply_marks() adds and removes them after curl has returned. done is also called
+ * outside of curl, after the request was freed.
  */
 #include "kube-nftd/source.h"
 
@@ -23,23 +23,23 @@
 #include <sys/utsname.h>
 #include <utlist.h>
 
-/* What is kept of the body of an error. */
+/* Bytes kept of an error's body. */
 #define BODY_LIMIT 8192
 
-/* Seconds between two looks at a connection that is being made: at first, and in the end. */
+/* Seconds between two nudges while a connection is being made: first interval, growth, maximum. */
 #define NUDGE_INTERVAL 0.02
 #define NUDGE_GROWTH 1.25
 #define NUDGE_MOST 1.0
 
-/* Seconds without a wake-up after which nothing is gathered any more. */
+/* Gathering ends after this many seconds without a wake-up. */
 #define GATHERING_ENDS 0.1
 
-/* How often a request that went to a dead connection is sent again. */
+/* Maximum resends of a request that hit a dead connection. */
 #define RESENDS 3
 
-/* Seconds. A busy server keeps a request for up to 15 s before it says so. */
+/* Timeout of a probe in seconds. A busy server may queue a request for 15 s before it answers. */
 #define ANSWER_WITHIN 20.0
-/* Before it is logged that there is no answer. */
+/* A missing answer to a probe is logged after this many seconds. */
 #define DOUBT_AFTER 5.0
 
 struct apiserver {
@@ -57,12 +57,12 @@ struct apiserver {
     struct request_stats stats;
     char *user_agent;
     struct gathering gathering;
-    double heard_at;              /* the last byte of any answer; at first, the start */
-    struct api_request *question; /* whether the server lives; NULL: none is open */
-    double asked_at;
-    bool http1; /* the last answer came over a connection that cannot be shared */
+    double heard_at;           /* the last byte of any answer; initially startup */
+    struct api_request *probe; /* the open liveness probe, or NULL */
+    double probed_at;
+    bool http1; /* the last answer used a connection that cannot be shared */
     bool in_curl;
-    bool due; /* curl has asked to be called again at once */
+    bool due; /* curl requested an immediate call */
 };
 
 struct api_request {
@@ -74,21 +74,21 @@ struct api_request {
     struct curl_slist *headers;
     char error[CURL_ERROR_SIZE];
     VEC(char) body;
-    bool added; /* curl has it */
-    bool held;  /* curl is to have it again, but not before the next nudge */
+    bool added; /* added to curl's multi handle */
+    bool held;  /* to be added again at the next nudge */
     unsigned resends;
-    bool cancelled; /* nobody wants to hear of it any more */
-    bool connected; /* it goes out now */
-    bool alone;     /* it does not wait for a connection that could be shared */
+    bool cancelled; /* done must not be called */
+    bool connected; /* it has a connection */
+    bool alone;     /* it does not wait to share a connection */
     bool opened;
-    bool counted; /* among the answers */
-    bool timed;   /* it is no watch */
+    bool counted; /* in stats.counts */
+    bool timed;   /* not a watch */
     const char *method;
     double begun_at;
-    bool stopped; /* its data callback wants no more */
+    bool stopped; /* ended before the body's end */
 };
 
-/* A descriptor that curl waits for. */
+/* A descriptor that curl polls. */
 struct socket_watch {
     struct ev_io io; /* first: see on_ready() */
     struct socket_watch *prev, *next;
@@ -102,13 +102,13 @@ static long status_of(const struct api_request *request)
     return status;
 }
 
-/* ---- what is counted ---- */
+/* ---- metrics ---- */
 
-/* client-go's. */
+/* As in client-go. */
 static const struct histogram_buckets request_buckets = {
     .n = 12, .bounds = {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60}};
 
-/* It was answered with @status, 0 for not at all. */
+/* Counts an answer with @status, 0 for none. */
 static void count_answer(struct api_request *request, long status)
 {
     struct request_stats *stats = &request->apiserver->stats;
@@ -139,9 +139,9 @@ static void count_time(struct api_request *request)
     vec_push(&stats->times, times);
 }
 
-/* --------------------------------------------------------- one transfer */
+/* ---- one transfer ---- */
 
-/* Called with each header line; the empty one ends them. */
+/* Called for each header line; an empty line ends them. */
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
@@ -149,7 +149,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
     const char *type = NULL;
     request->apiserver->heard_at = clock_monotonic();
     bool end = size * n > 0 && (line[0] == '\r' || line[0] == '\n');
-    if (!end || status < 200) /* what is below is no answer yet */
+    if (!end || status < 200) /* 1xx is not the answer yet */
         return size * n;
     count_answer(request, status);
     curl_easy_getinfo(request->easy, CURLINFO_HTTP_VERSION, &version);
@@ -189,11 +189,11 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     }
     size_t room = BODY_LIMIT - request->body.n;
     vec_append(&request->body, bytes, room < length ? room : length);
-    request->stopped = room < length; /* it says no more than that, however long it is */
+    request->stopped = room < length; /* the rest adds nothing */
     return request->stopped ? 0 : length;
 }
 
-/* Takes @line, which may hold the token. */
+/* Takes @line and wipes it, as it may contain the token. */
 static void add_header(struct api_request *request, char *line)
 {
     struct curl_slist *list = curl_slist_append(request->headers, line);
@@ -230,11 +230,11 @@ static int set_options(struct api_request *request, const char *path, const stru
     char *url = xasprintf("%s%s", a->connection.base, path);
     CURL_SET(code, easy, CURLOPT_URL, url);
     free(url);
-    /* An object whose name is ".." must not lead elsewhere. */
+    /* An object named ".." must not lead elsewhere. */
     CURL_SET(code, easy, CURLOPT_PATH_AS_IS, 1L);
     CURL_SET(code, easy, CURLOPT_HTTPHEADER, request->headers);
     CURL_SET(code, easy, CURLOPT_USERAGENT, a->user_agent);
-    /* Long lists come compressed; watches never do, whatever they are asked for. */
+    /* The server compresses long lists, but never watches. */
     CURL_SET(code, easy, CURLOPT_ACCEPT_ENCODING, a->config->disable_compression ? NULL : "gzip");
     CURL_SET(code, easy, CURLOPT_TIMEOUT_MS, (long)(timeout * 1000));
     CURL_SET(code, easy, CURLOPT_PREREQFUNCTION, on_connected);
@@ -259,7 +259,7 @@ static void request_free(struct api_request *request)
 {
     if (request->added)
         curl_multi_remove_handle(request->apiserver->multi, request->easy);
-    if (request->prev) /* it is in the list */
+    if (request->prev) /* it is linked */
         DL_DELETE(request->apiserver->requests, request);
     curl_easy_cleanup(request->easy);
     curl_slist_free_all(request->headers);
@@ -268,12 +268,12 @@ static void request_free(struct api_request *request)
 }
 
 /*
- * Whether @request was put on a connection that is dying and never saw the server. When a
- * connection is cut, its streams end one after the other; whoever asks again at the end of the
- * first one gets that same connection from curl, since others still have it. A stream that the
- * server itself has reset is another matter: that is its answer (curl's text has its code then).
+ * Whether @request was put on a dying connection and never reached the server. When a connection is
+ * cut, its streams end one after the other; a request sent after the first one ended gets the same
+ * connection from curl, because other streams still use it. A stream reset by the server is
+ * different: that is the server's answer (curl's text then has its code).
  */
-static bool went_nowhere(const struct api_request *request, CURLcode code)
+static bool never_reached_server(const struct api_request *request, CURLcode code)
 {
     long made = 0;
     curl_easy_getinfo(request->easy, CURLINFO_NUM_CONNECTS, &made);
@@ -283,18 +283,18 @@ static bool went_nowhere(const struct api_request *request, CURLcode code)
     return cut && !reset && made == 0 && status_of(request) == 0 && request->resends < RESENDS;
 }
 
-/* Begins to look at connections that are being made, see on_nudge(). */
+/* Starts the nudge timer for connections being made, see on_nudge(). */
 static void start_nudging(struct apiserver *a)
 {
     a->nudge.repeat = NUDGE_INTERVAL;
     ev_timer_again(a->loop, &a->nudge);
 }
 
-/* curl is done with @request: out with it, then tell. */
+/* curl is done with @request: resend it, or free it and call done. */
 static void request_finish(struct api_request *request, CURLcode code)
 {
     struct apiserver *a = request->apiserver;
-    if (!request->cancelled && went_nowhere(request, code)) {
+    if (!request->cancelled && never_reached_server(request, code)) {
         log_debug(4, "apiserver", "sent again: %s", request->error);
         curl_multi_remove_handle(a->multi, request->easy);
         request->added = request->connected = false;
@@ -336,26 +336,26 @@ static void request_finish(struct api_request *request, CURLcode code)
     free(body);
 }
 
-/* ------------------------------------------------------- curl on the loop */
+/* ---- curl on the loop ---- */
 
 static void request_begin(struct api_request *request)
 {
     request->added = true;
     if (curl_multi_add_handle(request->apiserver->multi, request->easy))
-        alloc_failed(); /* it can fail for no other reason */
+        alloc_failed(); /* no other error is possible */
     start_nudging(request->apiserver);
 }
 
-static void let_alone(struct api_request *request)
+static void disable_pipewait(struct api_request *request)
 {
     request->alone = true;
     curl_easy_setopt(request->easy, CURLOPT_PIPEWAIT, 0L);
 }
 
 /*
- * A request that was begun while another one made a connection waits to share that. When it turns
- * out to be of HTTP/1.1, libcurl 8.14 leaves whoever waits waiting until some transfer ends, which
- * a watch never does. Such a request has not even looked for the server's address.
+ * A request started while another one opens a connection waits to share it. If that connection
+ * turns out to be HTTP/1.1, libcurl 8.14 keeps the request waiting until some transfer ends, which
+ * a watch never does. Such a request has not even resolved the server's name.
  */
 static bool is_stuck(const struct api_request *request)
 {
@@ -366,8 +366,8 @@ static bool is_stuck(const struct api_request *request)
     return resolved == 0;
 }
 
-/* Catches up with what was only marked while curl was at work. */
-static void settle(struct apiserver *a)
+/* Adds and removes the requests that were marked while curl was running. */
+static void apply_marks(struct apiserver *a)
 {
     struct api_request *request, *next;
     DL_FOREACH_SAFE(a->requests, request, next)
@@ -376,7 +376,7 @@ static void settle(struct apiserver *a)
             request_free(request);
         } else if (is_stuck(request)) {
             curl_multi_remove_handle(a->multi, request->easy);
-            let_alone(request);
+            disable_pipewait(request);
             request_begin(request);
         } else if (!request->added && !request->held) {
             request_begin(request);
@@ -384,14 +384,14 @@ static void settle(struct apiserver *a)
     }
 }
 
-/* What is left to do when curl, which said @code, has returned. */
+/* Completes a call of curl that returned @code. */
 static void act_on_results(struct apiserver *a, CURLMcode code)
 {
     int left;
     a->in_curl = false;
     if (code)
         log_error("apiserver", "libcurl: %s", curl_multi_strerror(code));
-    settle(a);
+    apply_marks(a);
     CURLMsg *message;
     while ((message = curl_multi_info_read(a->multi, &left)) != NULL) {
         struct api_request *request = NULL;
@@ -411,10 +411,10 @@ static void act(struct apiserver *a, curl_socket_t fd, int events)
 }
 
 /*
- * When an address refuses, curl 7.88.1 makes up its mind to try the next one, but does so only when
- * something else happens to the transfer: it sets no timer for it, and there is no descriptor to
- * wait for. That would take half of the connection's time-out. This function has every transfer
- * looked at; curl_multi_socket_action(), which is to be used in its place, only those that are due.
+ * When an address refuses the connection, curl 7.88.1 decides to try the next one but waits for
+ * another event on the transfer: it sets no timer, and no descriptor is left to poll. That would
+ * cost half of the connect timeout. curl_multi_socket_all() checks every transfer; its replacement,
+ * curl_multi_socket_action(), checks only those that are due.
  */
 static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
@@ -442,8 +442,8 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
 }
 
 /*
- * Has the whole loop wait, not just the socket: what else there is to do may as well be done then,
- * timers are kept, and curl needs not be told. A first programming waits for these bytes anyway.
+ * Delays the whole loop, not only the socket: other work is batched as well, timers keep running,
+ * and curl needs no notice. The first sync waits for these bytes anyway.
  */
 static void gather(struct apiserver *a)
 {
@@ -469,9 +469,10 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
     (void)loop;
     int mask =
         (events & EV_READ ? CURL_CSELECT_IN : 0) | (events & EV_WRITE ? CURL_CSELECT_OUT : 0);
-    act(a, io->fd, mask); /* the watch may be gone now */
-    /* What one request reads of a connection that is another one's waits in curl: without this, for
-     * another turn of the loop. Once, so that others get their turn; the timer is there still. */
+    act(a, io->fd, mask); /* may free the watch */
+    /* Data that one request read for another on the same connection waits in curl for the next
+     * iteration. Run curl again, but only once so that others get their turn; the timer is still
+     * set. */
     if (a->due)
         act(a, CURL_SOCKET_TIMEOUT, 0);
     gather(a);
@@ -523,36 +524,36 @@ static int on_timeout(CURLM *multi, long milliseconds, void *ctx)
     return 0;
 }
 
-/* --------------------------------------------------------------- liveness */
+/* ---- liveness ---- */
 
 /*
- * A server may be dead although TCP is not: behind a load balancer that goes on acknowledging, or
- * with a process that hangs (docs/behaviour.md 10.5). HTTP/2 has PING for that, which libcurl 7.88
- * cannot send here. So a server that is silent while answers are open is asked for its version over
- * the same connection; any answer will do. Without one, the error is logged soon, and later all
- * connections are cut, and whoever watches goes on over new ones.
+ * A server may be dead although TCP is alive: a load balancer keeps acknowledging, or the process
+ * hangs (docs/behaviour.md 10.5). libcurl 7.88 cannot send HTTP/2 PINGs here. So if the server is
+ * silent while answers are open, its version is requested over the same connection; any answer
+ * counts. Without one, the error is logged soon, then all connections are cut and watches continue
+ * over new ones.
  */
 
-static void look_again(struct apiserver *a, double seconds)
+static void next_check(struct apiserver *a, double seconds)
 {
     ev_timer_stop(a->loop, &a->liveness);
     ev_timer_set(&a->liveness, seconds, 0.);
     ev_timer_start(a->loop, &a->liveness);
 }
 
-/* Whatever came meanwhile, on whatever request, came from a live server. */
+/* A byte on any request proves the server alive. */
 static bool is_unanswered(const struct apiserver *a)
 {
-    return a->heard_at < a->asked_at;
+    return a->heard_at < a->probed_at;
 }
 
-/* All open requests end as if the network had done it. */
+/* Ends all open requests with a network error. */
 static void cut_connections(struct apiserver *a)
 {
     struct socket_watch *watch;
     DL_FOREACH(a->watches, watch)
     {
-        /* Not the pair by which a thread that looks up a name tells that it is ready. */
+        /* Spare the socket pair of curl's resolver thread. */
         int domain = AF_UNIX;
         socklen_t size = sizeof(domain);
         getsockopt(watch->io.fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
@@ -566,7 +567,7 @@ static void on_version(void *ctx, const struct api_result *result, const char *b
     struct apiserver *a = ctx;
     (void)result;
     (void)body;
-    a->question = NULL;
+    a->probe = NULL;
     if (is_unanswered(a)) {
         log_warn("apiserver",
                  "the server has sent nothing for %.0f s and does not answer: "
@@ -574,10 +575,10 @@ static void on_version(void *ctx, const struct api_result *result, const char *b
                  apiserver_silence(a), a->config->server);
         cut_connections(a);
     }
-    look_again(a, APISERVER_SILENCE);
+    next_check(a, APISERVER_SILENCE);
 }
 
-/* Asks if an answer is open (a watch, mostly) and nothing has come for long. */
+/* Probes the server if it was silent for too long while an answer (usually a watch) is open. */
 static void on_liveness(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
     static const struct api_request_ops ops = {.done = on_version};
@@ -588,8 +589,8 @@ static void on_liveness(struct ev_loop *loop, struct ev_timer *timer, int events
     bool open = false;
     (void)loop;
     (void)events;
-    if (a->question) {
-        if (is_unanswered(a)) /* on_version() goes on */
+    if (a->probe) {
+        if (is_unanswered(a)) /* on_version() continues */
             log_warn("apiserver",
                      "the server has sent nothing for %.0f s and does not answer; reconnecting in "
                      "%.0f s server=%s",
@@ -601,17 +602,17 @@ static void on_liveness(struct ev_loop *loop, struct ev_timer *timer, int events
         open |= request->opened && !request->cancelled;
     }
     if (silent >= APISERVER_SILENCE && open) {
-        a->asked_at = clock_monotonic();
-        a->question = apiserver_send(a, "/version", NULL, ANSWER_WITHIN, &ops, a, &err);
-        error_clear(&err); /* no credentials: the other requests log that */
+        a->probed_at = clock_monotonic();
+        a->probe = apiserver_send(a, "/version", NULL, ANSWER_WITHIN, &ops, a, &err);
+        error_clear(&err); /* no credentials: other requests log that */
     }
-    if (a->question)
-        look_again(a, DOUBT_AFTER);
+    if (a->probe)
+        next_check(a, DOUBT_AFTER);
     else
-        look_again(a, silent < APISERVER_SILENCE ? APISERVER_SILENCE - silent : APISERVER_SILENCE);
+        next_check(a, silent < APISERVER_SILENCE ? APISERVER_SILENCE - silent : APISERVER_SILENCE);
 }
 
-/* ----------------------------------------------------------------- public */
+/* ---- public ---- */
 
 struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
                                 struct error *err)
@@ -634,7 +635,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     ev_timer_init(&a->nudge, on_nudge, 0., NUDGE_INTERVAL);
     ev_timer_init(&a->gathered, on_gathered, 0., GATHERING_ENDS);
     ev_init(&a->liveness, on_liveness);
-    /* Behind what has come meanwhile: a pause of our own is no silence of the server. */
+    /* Runs after pending input: a pause of the daemon is not silence of the server. */
     ev_set_priority(&a->liveness, EV_MINPRI);
     a->nudge.data = a->gathered.data = a->liveness.data = a;
     a->multi = curl_multi_init();
@@ -651,7 +652,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     }
     if (!a->connection.secure && (config->token || config->token_file))
         log_warn("apiserver", "the token is not sent over plain http server=%s", config->server);
-    look_again(a, APISERVER_SILENCE);
+    next_check(a, APISERVER_SILENCE);
     return a;
 }
 
@@ -697,7 +698,7 @@ struct api_request *apiserver_send(struct apiserver *a, const char *path,
         return NULL;
     }
     if (a->http1)
-        let_alone(request);
+        disable_pipewait(request);
     DL_APPEND(a->requests, request);
     log_debug(4, "apiserver", "%s %s%s", request->method, a->connection.base, path);
     if (!a->in_curl)

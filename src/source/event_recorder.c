@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * There are EVENTS_LIMIT entries at most, so all that is asked of them is found by a look at each.
- * They are in the order they came, which is the order they are posted in.
+ * At most EVENTS_LIMIT entries exist, so every lookup is a linear search. Entries are in order of
+ * arrival, which is the order of posting.
  */
 #include "kube-nftd/source.h"
 
@@ -15,33 +15,33 @@
 #include <string.h>
 
 #define LOG "events"
-/* An event that is not reported for so long is over, and a new one when it comes again (client-go's
+/* An event not reported for this long is over; its next report is a new event (client-go's
  * finishTime). */
 #define EVENT_END 360.0
-/* One that goes on is posted again, before the server forgets it (client-go's refreshTime). */
+/* An ongoing event is posted again before the server expires it (client-go's refreshTime). */
 #define EVENT_REFRESH 1800.0
 #define TRIES 12
 #define TIMEOUT 10.0
-/* Different refusals that are logged, once each. */
+/* Distinct rejections that are logged, once each. */
 #define LOGGED_LIMIT 32
 
-/* The alerts and filters that there are for kube-proxy's events shall find these. */
+/* Existing alerts and filters for kube-proxy's events must match. */
 #define CONTROLLER "kube-proxy"
-/* What the server takes, in bytes: of names of objects, of notes and of reportingInstance. */
+/* The server's limits in bytes for names of objects, notes and reportingInstance. */
 #define NAME_LIMIT 253
 #define NOTE_LIMIT 1024
 #define INSTANCE_LIMIT 128
 
 enum entry_state { ENTRY_QUEUED, ENTRY_WRITING, ENTRY_DONE };
 
-/* An event that is remembered. Times are of clock_monotonic. */
+/* A queued or remembered event. Times are of clock_monotonic. */
 struct entry {
     enum entry_state state;
-    uint64_t print, object, namespace; /* fingerprints: of all it says, and of what it is about */
-    char *path, *body;                 /* of the request; NULL when it is done */
+    uint64_t print, object, namespace; /* fingerprints of the event, its object and its namespace */
+    char *path, *body;                 /* of the request; NULL once done */
     unsigned tries;
-    double last;   /* it was reported */
-    double posted; /* the server took or refused it */
+    double last;   /* last reported */
+    double posted; /* accepted or rejected by the server */
 };
 
 struct event_recorder {
@@ -50,11 +50,11 @@ struct event_recorder {
     const char *node_name;
     char *instance;
     VEC(struct entry) entries;
-    struct api_request *request; /* that of the one entry that is written; NULL: there is none */
-    double qps, burst, tokens, tokens_at; /* so many tokens there were at that time */
+    struct api_request *request;          /* for the entry in ENTRY_WRITING; NULL: none */
+    double qps, burst, tokens, tokens_at; /* @tokens were left at @tokens_at */
     struct retry retry;
-    VEC(uint64_t) logged; /* fingerprints of refusals of one event */
-    double blocked_until; /* the server did not take the last one */
+    VEC(uint64_t) logged; /* fingerprints of logged rejections */
+    double blocked_until; /* until then the server accepts nothing */
     struct event_stats stats;
     ev_timer timer;
 };
@@ -68,11 +68,11 @@ static uint64_t fingerprint(const char *text)
     return hash;
 }
 
-/* ---- what is posted ---- */
+/* ---- the request ---- */
 
 /* "namespace/name" or "name" in two parts. */
 struct object_name {
-    char *namespace; /* owned; NULL if there is none: its events are in "default" */
+    char *namespace; /* owned; NULL: none, its events go to "default" */
     const char *name;
 };
 
@@ -84,8 +84,8 @@ static struct object_name split_id(const char *id)
     return (struct object_name){xstrndup(id, (size_t)(slash - id)), slash + 1};
 }
 
-/* "web.17f3b2": as much of the object's name as there is room for, and, as client-go does it, the
- * time in hexadecimal nanoseconds and the node. What all nodes see is named by what it says. */
+/* "web.17f3b2": the object's name, cut to fit, then as in client-go the time in hexadecimal
+ * nanoseconds, and the node. An event of all nodes has a hash of its contents instead. */
 static char *event_name(const struct event_recorder *r, const struct object_event *event,
                         const char *object, uint64_t print)
 {
@@ -108,7 +108,7 @@ static void add(cJSON *object, const char *key, const char *text)
     cJSON_AddStringToObject(object, key, text);
 }
 
-/* As much of @text, which is freed, as @limit bytes hold. */
+/* Adds @text cut to @limit bytes, and frees it. */
 static void add_cut(cJSON *object, const char *key, char *text, size_t limit)
 {
     text[text_cut(text, strlen(text), limit)] = '\0';
@@ -120,7 +120,7 @@ static void add_regarding(cJSON *json, const struct object_event *event,
                           const struct object_name *object)
 {
     char text[UID_TEXT_SIZE];
-    /* kube-proxy and kubelet give the node's name for the Node's uid, and kubectl looks for that */
+    /* as in kube-proxy and kubelet, the Node's uid is its name: kubectl searches for that */
     const char *uid = event->kind == KIND_NODE ? event->id : uid_format(&event->uid, text);
     cJSON *regarding = cJSON_AddObjectToObject(json, "regarding");
     add(regarding, "kind", object_kind_name(event->kind));
@@ -132,8 +132,8 @@ static void add_regarding(cJSON *json, const struct object_event *event,
     add(regarding, "apiVersion", collection_resource(event->kind)->api_version);
 }
 
-/* An event that does not come from all nodes and is not about the Node says which one it is from.
- * The note may quote what is no UTF-8. */
+/* Names the node, unless all nodes post the event or it is about the Node. Repairs invalid
+ * UTF-8. */
 static char *note_of(const struct event_recorder *r, const struct object_event *event)
 {
     bool name_node = !event->everywhere && event->kind != KIND_NODE;
@@ -173,7 +173,7 @@ static void make_request(const struct event_recorder *r, struct entry *entry,
     free(object.namespace);
 }
 
-/* ---- what is remembered ---- */
+/* ---- entries ---- */
 
 static void clear_request(struct entry *entry)
 {
@@ -189,7 +189,7 @@ static void forget(struct event_recorder *r, size_t i)
     memmove(&r->entries.v[i], &r->entries.v[i + 1], (r->entries.n - i) * sizeof(*r->entries.v));
 }
 
-/* The first one that is in @state; their number if there is none. */
+/* The first entry in @state; entries.n if none. */
 static size_t first_in(const struct event_recorder *r, enum entry_state state)
 {
     size_t i = 0;
@@ -198,8 +198,8 @@ static size_t first_in(const struct event_recorder *r, enum entry_state state)
     return i;
 }
 
-/* Whether one more like @entry may be remembered: by its object, its namespace and all there are.
- * Makes room by forgetting the oldest one that need not be posted any more. */
+/* Whether the limits of its object, its namespace and the total allow another @entry. Makes room by
+ * dropping the oldest finished one. */
 static bool make_room(struct event_recorder *r, const struct entry *entry)
 {
     size_t of_object = 0, of_namespace = 0, oldest = first_in(r, ENTRY_DONE);
@@ -217,7 +217,7 @@ static bool make_room(struct event_recorder *r, const struct entry *entry)
     return true;
 }
 
-/* Forgets what is over, or was posted so long ago that it is to be posted again. */
+/* Drops events that are over, or posted so long ago that they must be posted again. */
 static void sweep(struct event_recorder *r, double now)
 {
     for (size_t i = r->entries.n; i-- > 0;) {
@@ -237,7 +237,7 @@ static struct entry *find(const struct event_recorder *r, uint64_t print)
     return NULL;
 }
 
-/* What has no namespace counts as one of its own, though its events are posted to another's. */
+/* Cluster-scoped objects count as one namespace, although their events are posted to "default". */
 static struct entry entry_of(const struct object_event *event, double now)
 {
     char uid[UID_TEXT_SIZE];
@@ -279,7 +279,7 @@ void event_recorder_report(void *recorder, const struct object_event *event)
 
 /* ---- posting ---- */
 
-/* A refusal that says nothing of other events: each reason once. */
+/* Logs the rejection of a single event, each reason once. */
 static void log_refused(struct event_recorder *r, const struct api_status *status)
 {
     char *why = api_status_explain(status, "create", r->retry.resource);
@@ -297,8 +297,8 @@ static void log_refused(struct event_recorder *r, const struct api_status *statu
     free(why);
 }
 
-/* Whether @status is about the server or us, and not about the one event: others would get it too,
- * and all may go well later. */
+/* Whether @status is about the server or our access rather than this event: other events would fail
+ * too, and a retry may succeed. */
 static bool concerns_all(const struct api_status *status)
 {
     long code = status->code; /* 0: no answer */
@@ -310,7 +310,7 @@ static bool concerns_all(const struct api_status *status)
 static bool is_worth_a_try(struct event_recorder *r, struct entry *entry,
                            const struct api_status *status, double now)
 {
-    /* The namespace of what the event is about is on its way out, and the event with it. */
+    /* The namespace is being deleted, and its events with it. */
     if (status->code == 403 && strstr(status->message, "because it is being terminated"))
         return false;
     if (!concerns_all(status)) {
@@ -318,16 +318,16 @@ static bool is_worth_a_try(struct event_recorder *r, struct entry *entry,
         return false;
     }
     r->blocked_until = now + retry_write_wait(&r->retry, "create", status, now);
-    entry->tries += status->code != 429; /* which is not about this one */
+    entry->tries += status->code != 429; /* not this event's fault */
     return entry->tries < TRIES;
 }
 
-/* The write of the one entry is over. */
+/* The entry in ENTRY_WRITING was answered. */
 static void finish(struct event_recorder *r, const struct api_status *status)
 {
     struct entry *entry = &r->entries.v[first_in(r, ENTRY_WRITING)];
     double now = clock_monotonic();
-    bool exists = status->code == 409 && status->exists; /* from another node, or sent twice */
+    bool exists = status->code == 409 && status->exists; /* by another node, or sent twice */
     r->request = NULL;
     entry->state = ENTRY_DONE;
     entry->posted = now;
@@ -361,25 +361,25 @@ static void begin(struct event_recorder *r, struct entry *entry)
     entry->state = ENTRY_WRITING;
     r->tokens -= 1;
     r->request = apiserver_send(r->apiserver, entry->path, &write, TIMEOUT, &ops, r, &err);
-    if (!r->request) { /* no credentials: those who read say so */
+    if (!r->request) { /* no credentials: the reflectors log that */
         struct api_status status = {.message = err.text, .retry_after = -1};
         finish(r, &status);
     }
     error_clear(&err);
 }
 
-/* The seconds until one more may be posted. */
+/* Seconds until the next event may be posted. */
 static double wait_for_token(struct event_recorder *r, double now)
 {
     if (r->qps <= 0)
         return 0;
     r->tokens = fmin(r->tokens + (now - r->tokens_at) * r->qps, r->burst);
     r->tokens_at = now;
-    /* sums of fractions may lack something of a whole one */
+    /* rounding may leave slightly less than one token */
     return r->tokens >= 1 - 1e-9 ? 0 : (1 - r->tokens) / r->qps;
 }
 
-/* Begins the next write if it is time, else lets the timer wait for it. */
+/* Starts the next write if it is due, else sets the timer for it. */
 static void pump(struct event_recorder *r)
 {
     double now = clock_monotonic();
@@ -389,7 +389,7 @@ static void pump(struct event_recorder *r)
         return;
     double ready = fmax(r->blocked_until, now + wait_for_token(r, now));
     if (ready <= now) {
-        begin(r, &r->entries.v[due]); /* its end comes here again */
+        begin(r, &r->entries.v[due]); /* finish() calls pump() again */
         return;
     }
     ev_timer_set(&r->timer, ready - now, 0.);

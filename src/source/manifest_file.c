@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The file is read in blocks, never mapped (a mapping of a file that is cut short kills its
- * reader) and never held whole: both parsers give out object by object, and only the decoded
- * objects stay.
+ * The file is read in blocks. It is never mapped (truncating a mapped file kills the reader) and
+ * never kept whole: both parsers deliver object by object, and only decoded objects are kept.
  */
 #include "manifest_file.h"
 
@@ -18,28 +17,28 @@
 
 #define BLOCK_SIZE ((size_t)64 * 1024)
 
-/* One file while it is read. */
+/* A file being read. */
 struct reading {
     const char *path;
     int fd;
     char *block;
     size_t length; /* bytes in the block */
-    size_t taken;  /* of them given to a parser */
+    size_t taken;  /* of those passed to a parser */
     struct json_reader *json;
 
     object_vec *objects;
-    size_t others; /* objects that are not for us */
+    size_t others; /* skipped objects */
     struct error *err;
 
-    size_t documents; /* that are not null */
-    size_t unnamed;   /* the line of the last document, if that is an object without a name */
+    size_t documents; /* other than null */
+    size_t unnamed;   /* line of the last document, if it is an object without a name */
 
-    size_t items; /* of the list that comes at the moment */
+    size_t items; /* of the current list */
 };
 
 /* ---- bytes ---- */
 
-/* Fills the block anew. The block is empty then at the end of the file. */
+/* Refills the block; at the end of the file it is empty. */
 static int read_block(struct reading *reading)
 {
     ssize_t n;
@@ -55,7 +54,7 @@ static int read_block(struct reading *reading)
 
 /* ---- objects ---- */
 
-/* What the API server would keep from kube-proxy by its selectors (docs/behaviour.md 1.1). */
+/* Applies kube-proxy's selectors, as the API server would (docs/behaviour.md 1.1). */
 static bool is_selected(const struct json_value *json, enum object_kind kind)
 {
     static const char *const excluding[KIND_COUNT] = {
@@ -66,7 +65,7 @@ static bool is_selected(const struct json_value *json, enum object_kind kind)
     return !excluding[kind] || !json_find(labels, excluding[kind]);
 }
 
-/* Returns whether the object can be told from others: it has a name, or is none of ours. */
+/* Returns false for an object of ours without a name. */
 static bool take_object(struct reading *reading, const struct json_value *json, int expected)
 {
     struct object object = {0};
@@ -90,8 +89,8 @@ static int looks_cut(struct reading *reading, size_t line, const char *what)
     return error_set(reading->err, "line %zu: %s: the file looks cut off", line, what);
 }
 
-/* Every object has them, and lists too. kubectl sorts the keys, so that a list says what it is
- * behind its items. */
+/* Every object and list has a kind and an apiVersion. kubectl sorts keys, so a list's kind follows
+ * its items. */
 static int check_type(struct reading *reading, const struct json_value *json, size_t line)
 {
     if (!json_is(json, JSON_OBJECT))
@@ -103,7 +102,7 @@ static int check_type(struct reading *reading, const struct json_value *json, si
     return 0;
 }
 
-/* An object that stands for itself: a document, or an element of an array of them. */
+/* A single object: a document, or an element of an array. */
 static int take_single(struct reading *reading, const struct json_value *json, size_t line)
 {
     if (json_is(json, JSON_NULL)) /* an empty document */
@@ -114,7 +113,7 @@ static int take_single(struct reading *reading, const struct json_value *json, s
     return 0;
 }
 
-/* One that does not say its kind is of that of its list. */
+/* An item without a kind has the kind of its list. */
 static int take_item(struct reading *reading, const struct json_value *json, size_t line)
 {
     size_t n = ++reading->items;
@@ -147,12 +146,12 @@ static bool is_list_kind(const struct json_value *kind)
     return length >= strlen(ending) && strcmp(text + length - strlen(ending), ending) == 0;
 }
 
-/* A document: an object, an array of them, or the envelope of a list whose items came before. */
+/* A document: an object, an array of objects, or the envelope of a list after its items. */
 static int take_document(struct reading *reading, const struct json_value *json, size_t line)
 {
     const struct json_value *items = json_member(json, "items");
     bool is_list = is_list_kind(json_member(json, "kind"));
-    /* What would look like an empty list, or of which only a part would count. */
+    /* These would look like an empty list, or lose some items. */
     if (json_is_doubled(json, "items"))
         return error_set(reading->err, "line %zu: the list has items twice", line);
     if (items && !json_is(items, JSON_ARRAY) && is_list)
@@ -226,7 +225,7 @@ static int read_yaml(struct reading *reading)
 
 /* ---- the file ---- */
 
-/* Tells JSON by its first byte, and steps over a byte order mark before it. So JSON has a value. */
+/* Recognises JSON by its first byte, and skips a byte order mark. So JSON always has a value. */
 static bool looks_like_json(struct reading *reading)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -247,7 +246,7 @@ static int read_objects(struct reading *reading)
     if (read_block(reading))
         return -1;
     reading->json = json_reader_new(SIZE_MAX, take_value, reading);
-    json_reader_limit_values(reading->json, SIZE_MAX); /* all may be in one array */
+    json_reader_limit_values(reading->json, SIZE_MAX); /* one array may hold all objects */
     int result = looks_like_json(reading) ? read_json(reading) : read_yaml(reading);
     json_reader_free(reading->json);
     if (result == 0 && reading->others > 0)
@@ -275,7 +274,7 @@ static int read_open_file(struct reading *reading, struct stat *status)
 enum manifest_result manifest_file_read(const char *path, object_vec *objects, struct stat *status,
                                         struct error *err)
 {
-    /* O_NONBLOCK: without waiting for the other end of a fifo. */
+    /* O_NONBLOCK: do not wait for the writer of a fifo. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return MANIFEST_GONE;

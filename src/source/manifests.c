@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The files of a folder, who of them holds which object, and when to read which.
+ * The files of a folder, which file owns which object, and when to read which file.
  *
- * inotify tells of the names in the folder, as soon as a file is complete: closed, moved into
- * place, or a link. What is elsewhere is looked at every second: what links lead to, and whether
- * the path of the folder still leads to the same one. Of two looks that find the same, the second
- * counts, since a file may be written and a folder be filled meanwhile. All files are compared by
- * their status where events were lost, and when somebody asks.
+ * inotify reports names in the folder once a file is complete: closed, moved into place, or a link.
+ * Everything else is polled every second: the targets of links, and whether the folder's path still
+ * leads to the same folder. A change counts when two polls agree, since a file may be being written
+ * or a folder being filled. All files are compared by status after lost events and on request.
  *
- * News of a file only say that there is something to look at; what is there then decides. One
- * exception: a file that was deleted or moved away and is there again is not read, since whoever
- * writes it will close it. News are collected and worked off at once, since an object may move from
- * one file to another.
+ * An event only says that a file needs a look; its current state decides. One exception: a file
+ * that was deleted or moved away and exists again is not read, because its writer will close it.
+ * Events are collected and processed together, since an object may move from one file to another.
  *
- * The objects themselves are not kept, only who holds them: of several files the one whose path
- * sorts first is the owner. So when the owner of an object drops it, the others that hold it are
- * read again; until then the sink keeps the old version.
+ * Objects are not kept, only the files that define them: of several files the one whose path sorts
+ * first is the owner. When the owner drops an object, the other files are read again; until then
+ * the sink keeps the old version.
  */
 #include "kube-nftd/source.h"
 
@@ -31,9 +29,9 @@
 #include <unistd.h>
 
 #define LOG "manifests"
-/* Seconds between two looks. */
+/* Seconds between two polls. */
 #define LOOK_INTERVAL 1.0
-/* Another folder is complete when it has been quiet for so many seconds. */
+/* A replaced folder is complete after this many quiet seconds. */
 #define FILLING_TIME 2.0
 
 #define EVENT_BUFFER_SIZE ((size_t)64 * 1024)
@@ -43,18 +41,18 @@
 
 enum news {
     NEWS_NONE,
-    NEWS_CHANGED, /* it is to be read */
-    NEWS_AWAY,    /* it may be gone */
+    NEWS_CHANGED, /* to be read */
+    NEWS_AWAY,    /* may be gone */
 };
 
-/* An object by its name. */
+/* An object that some file defines. */
 struct holding {
     struct hash_link link;    /* by id */
-    const struct file *owner; /* NULL: it dropped the object, and no other was read since */
-    size_t holders;           /* how many files name it */
+    const struct file *owner; /* NULL: the owner dropped it, and no other file was read since */
+    size_t holders;           /* number of files that define it */
     enum object_kind kind;
-    unsigned pass; /* the last one that named it */
-    size_t slot;   /* where it was named there */
+    unsigned pass; /* the last pass that found it */
+    size_t slot;   /* its index in that pass */
     char id[];
 };
 
@@ -63,38 +61,38 @@ typedef VEC(struct holding *) holding_vec;
 struct file {
     char *path;
     holding_vec holds;
-    struct stat seen;   /* when it was last read; zero before */
-    struct stat looked; /* when it was last looked at */
+    struct stat seen;   /* status when last read; zero: never */
+    struct stat looked; /* status at the last poll */
     enum news news;
     bool is_link;
-    bool missing; /* it is kept although there is no file, which was logged */
-    bool gone;    /* it is dropped when all news are done with */
+    bool missing; /* objects are kept without a file, which was logged */
+    bool gone;    /* to be freed after processing */
 };
 
 struct manifests {
     struct object_sink sink;
-    char *folder;             /* that is watched */
-    char *path;               /* of the one file, or NULL: all files of the folder */
-    const char *name;         /* the last part of that */
+    char *folder;             /* the watched folder */
+    char *path;               /* the single file; NULL: all files of the folder */
+    const char *name;         /* its last component */
     VEC(struct file *) files; /* sorted by path */
 
     struct hash_table by_id[KIND_COUNT];
-    unsigned pass; /* one for each reading of a file */
-    bool orphans;  /* some objects have no owner, and nobody was read for them */
+    unsigned pass; /* counts file reads */
+    bool orphans;  /* some objects have no owner yet */
     bool loaded;
-    object_vec first[KIND_COUNT]; /* until then */
+    object_vec first[KIND_COUNT]; /* collected until loaded */
 
-    struct ev_loop *loop; /* NULL while nothing is followed */
+    struct ev_loop *loop; /* NULL: not following */
     ev_io events;         /* of inotify */
     ev_timer looks;
-    int wd;                  /* of the folder; -1 while there is none */
-    struct stat folder_seen; /* the one that is watched */
+    int wd;                  /* of the folder; -1: none */
+    struct stat folder_seen; /* of the watched folder */
     bool lost;               /* the folder is gone, which was logged */
-    bool filling;            /* it is another one, which may not be complete yet */
-    double quiet_since;      /* the last event in it */
+    bool filling;            /* the folder was replaced and may be incomplete */
+    double quiet_since;      /* time of its last event */
 };
 
-/* ---- who holds what ---- */
+/* ---- owners ---- */
 
 static struct hash_key key_of(const struct hash_link *link)
 {
@@ -120,7 +118,7 @@ static void holding_free(struct manifests *m, struct holding *holding)
     free(holding);
 }
 
-/* @file names its objects, each once, with the slot of the last. */
+/* Records the objects of @file, each once, with the slot of the last. */
 static void name_objects(struct manifests *m, struct file *file, object_vec *objects)
 {
     m->pass++;
@@ -142,7 +140,7 @@ static void name_objects(struct manifests *m, struct file *file, object_vec *obj
     }
 }
 
-/* What @file had @before, and no more what it did not name just now. */
+/* Drops objects that @file defined @before but not in this pass. */
 static void drop_objects(struct manifests *m, const struct file *file, holding_vec *before)
 {
     vec_each (before, it) {
@@ -158,7 +156,7 @@ static void drop_objects(struct manifests *m, const struct file *file, holding_v
     vec_free(before);
 }
 
-/* Hands on what @file owns. */
+/* Passes the objects that @file owns to the sink. */
 static void put_objects(struct manifests *m, const struct file *file, object_vec *objects)
 {
     size_t shared = 0;
@@ -183,8 +181,8 @@ static void put_objects(struct manifests *m, const struct file *file, object_vec
                  file->path, shared, object_kind_name(first->kind), first->id, first->owner->path);
 }
 
-/* @file has just @objects now, which are taken. What is gone goes first: a new object may use the
- * address of an old one. */
+/* Replaces the objects of @file with @objects, which are taken. Removals come first: a new object
+ * may use the address of an old one. */
 static void set_objects(struct manifests *m, struct file *file, object_vec *objects)
 {
     holding_vec before = file->holds;
@@ -197,7 +195,7 @@ static void set_objects(struct manifests *m, struct file *file, object_vec *obje
 
 /* ---- files ---- */
 
-/* Files of a folder that are read. */
+/* Whether a file of a folder is read. */
 static bool is_manifest(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -210,7 +208,7 @@ static int filter(const struct dirent *entry)
     return is_manifest(entry->d_name);
 }
 
-/* The file of that name, in its place among the others. */
+/* Finds the file of that name, or inserts it in order. */
 static struct file *file_get(struct manifests *m, const char *name)
 {
     char *path = m->path ? xstrdup(m->path) : xasprintf("%s/%s", m->folder, name);
@@ -244,10 +242,10 @@ static void file_free(struct file *file)
 struct counts {
     size_t files;
     size_t objects[KIND_COUNT];
-    size_t bad; /* of them: those that cannot be read */
+    size_t bad; /* of those, undecodable ones */
 };
 
-/* Of a folder, how many files that were. */
+/* For a folder, also logs the number of files. */
 static void log_loaded(bool folder, const char *path, const struct counts *counts)
 {
     char files[32] = "";
@@ -259,7 +257,7 @@ static void log_loaded(bool folder, const char *path, const struct counts *count
              counts->objects[KIND_NODE], counts->bad);
 }
 
-/* Reads @file and makes its objects what it holds; adds them to @counts. */
+/* Reads @file, replaces its objects and adds them to @counts. */
 static enum manifest_result read_file(struct manifests *m, struct file *file, struct counts *counts,
                                       struct error *err)
 {
@@ -290,9 +288,9 @@ static bool folder_is_watched(const struct manifests *m)
            status.st_ino == m->folder_seen.st_ino;
 }
 
-/* There is no file at the path: it was deleted, or is a link to nothing, or the folder is away.
- * Only the first means that its objects are gone, and not of the one file. */
-static void note_missing(struct manifests *m, struct file *file)
+/* The path leads to no file: it was deleted, or is a dangling link, or the folder is missing. Only
+ * a deletion removes the objects, and not those of a single file. */
+static void handle_missing(struct manifests *m, struct file *file)
 {
     struct stat status;
     size_t held = file->holds.n;
@@ -323,16 +321,16 @@ static void reload(struct manifests *m, struct file *file)
     if (result == MANIFEST_OK)
         log_loaded(false, file->path, &counts);
     else if (result == MANIFEST_GONE)
-        note_missing(m, file);
+        handle_missing(m, file);
     else
         log_error(LOG, "%s: %s; its previous objects stay active objects=%zu", file->path, err.text,
                   file->holds.n);
     error_clear(&err);
 }
 
-/* ---- news ---- */
+/* ---- changes ---- */
 
-static void note_all(struct manifests *m, enum news news)
+static void mark_all(struct manifests *m, enum news news)
 {
     vec_each (&m->files, file)
         (*file)->news = news;
@@ -345,13 +343,13 @@ static int compare_files(struct manifests *m, struct error *err)
     int n = m->path ? 1 : scandir(m->folder, &entries, filter, alphasort);
     if (n < 0)
         return error_set(err, "%s: %s", m->folder, strerror(errno));
-    /* Another folder that is empty may be a mount point without its file system. */
+    /* An empty replacement may be a mount point without its file system. */
     if (n == 0 && m->filling) {
         free(entries);
         return 0;
     }
     m->filling = false;
-    note_all(m, NEWS_AWAY); /* unless it is there now */
+    mark_all(m, NEWS_AWAY); /* unless found below */
     for (int i = 0; i < n; i++) {
         struct stat status;
         struct file *file = file_get(m, entries ? entries[i]->d_name : NULL);
@@ -364,7 +362,7 @@ static int compare_files(struct manifests *m, struct error *err)
     return 0;
 }
 
-/* Looks where links lead. @patient: what has changed may be written at the moment. */
+/* Polls the targets of links. @patient: wait for a second poll, the file may be being written. */
 static void compare_links(struct manifests *m, bool patient)
 {
     if (m->lost || m->filling)
@@ -384,8 +382,8 @@ static void compare_links(struct manifests *m, bool patient)
     }
 }
 
-/* Files that hold what has lost its owner are to be read. */
-static void note_heirs(struct manifests *m)
+/* Marks the files that define objects without an owner. */
+static void mark_new_owners(struct manifests *m)
 {
     if (!m->orphans)
         return;
@@ -398,19 +396,19 @@ static void note_heirs(struct manifests *m)
     }
 }
 
-static void work_off(struct manifests *m)
+static void process_changes(struct manifests *m)
 {
-    /* All that is gone first: an heir that is gone as well need not be read. */
+    /* Missing files first: a new owner that is missing too need not be read. */
     vec_each (&m->files, file) {
         struct stat status;
         if ((*file)->news != NEWS_AWAY)
             continue;
         (*file)->news = NEWS_NONE;
         if (stat((*file)->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-            note_missing(m, *file);
+            handle_missing(m, *file);
     }
     do {
-        note_heirs(m);
+        mark_new_owners(m);
         vec_each (&m->files, file) {
             if ((*file)->news == NEWS_CHANGED)
                 reload(m, *file);
@@ -436,14 +434,14 @@ static bool watch_folder(struct manifests *m)
     return m->wd >= 0;
 }
 
-/* Looks up the folder by its path, and watches it. News were about the folder before. */
+/* Looks up the folder by its path and watches it. Pending changes concern the old folder. */
 static void find_folder(struct manifests *m)
 {
     if (folder_is_watched(m))
         return;
     if (m->wd >= 0)
         inotify_rm_watch(m->events.fd, m->wd);
-    note_all(m, NEWS_NONE);
+    mark_all(m, NEWS_NONE);
     if (!watch_folder(m)) {
         if (!m->lost)
             log_error(LOG, "%s: the folder is gone (%s); its objects stay active until it is back",
@@ -465,7 +463,7 @@ static void compare_all(struct manifests *m)
     error_clear(&err);
 }
 
-static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_poll(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct manifests *m = timer->data;
     (void)revents;
@@ -474,25 +472,25 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
         compare_all(m);
     else
         compare_links(m, true);
-    work_off(m);
+    process_changes(m);
 }
 
 /* ---- events ---- */
 
-/* Whether what was made, or went and may be there again, is worth a look: not if it is a file that
- * somebody writes now and will close. */
-static bool is_settled(const char *path)
+/* Whether a new path, or one that went and may exist again, is worth a look: not while it is a
+ * regular file whose writer will close it. */
+static bool is_complete(const char *path)
 {
     struct stat status;
     return lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1;
 }
 
-/* Something has happened to @name in the folder. Returns whether links may lead there. */
+/* Handles an event for @name in the folder. Returns whether links may point there. */
 static bool take_name(struct manifests *m, const char *name, uint32_t mask)
 {
     bool gone = mask & (IN_MOVED_FROM | IN_DELETE);
     char *path = xasprintf("%s/%s", m->folder, name);
-    bool being_written = mask & IN_CREATE && !is_settled(path);
+    bool being_written = mask & IN_CREATE && !is_complete(path);
     free(path);
     m->quiet_since = ev_now(m->loop);
     if (being_written)
@@ -518,12 +516,12 @@ static void on_events(struct ev_loop *loop, ev_io *io, int revents)
         const struct inotify_event *event = (const struct inotify_event *)(const void *)p;
         p += sizeof(*event) + event->len;
         lost_events |= (event->mask & IN_Q_OVERFLOW) != 0;
-        if (event->wd != m->wd) /* of a folder that is watched no more */
+        if (event->wd != m->wd) /* of a folder no longer watched */
             continue;
         if (event->len > 0)
             of_links |= take_name(m, event->name, event->mask);
         if (event->mask & IN_IGNORED)
-            m->wd = -1; /* the kernel has removed it */
+            m->wd = -1; /* removed by the kernel */
         if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED))
             find_folder(m);
     }
@@ -532,7 +530,7 @@ static void on_events(struct ev_loop *loop, ev_io *io, int revents)
         compare_all(m);
     else if (of_links)
         compare_links(m, false);
-    work_off(m);
+    process_changes(m);
 }
 
 /* ---- the first load ---- */
@@ -542,7 +540,7 @@ int manifests_check(const char *path, struct error *err)
     return access(path, R_OK) ? error_set(err, "%s: %s", path, strerror(errno)) : 0;
 }
 
-/* Tells a folder from a file; a file is watched through its folder. */
+/* A single file is watched through its folder. */
 static int set_path(struct manifests *m, const char *path, struct error *err)
 {
     struct stat status;
@@ -609,7 +607,7 @@ int manifests_follow(struct manifests *m, struct ev_loop *loop, struct error *er
         return -1;
     }
     m->loop = loop;
-    ev_timer_init(&m->looks, on_look, LOOK_INTERVAL, LOOK_INTERVAL);
+    ev_timer_init(&m->looks, on_poll, LOOK_INTERVAL, LOOK_INTERVAL);
     m->events.data = m->looks.data = m;
     ev_io_start(loop, &m->events);
     ev_timer_start(loop, &m->looks);
@@ -622,7 +620,7 @@ bool manifests_look_again(struct manifests *m)
     find_folder(m);
     m->filling = false;
     compare_all(m);
-    work_off(m);
+    process_changes(m);
     return !m->lost;
 }
 

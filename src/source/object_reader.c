@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One event, item, or page's metadata; etcd takes no object of more than about 1.5 MB. */
+/* One event, item, or page's metadata; etcd rejects objects of more than about 1.5 MB. */
 #define VALUE_LIMIT ((size_t)16 * 1024 * 1024)
-/* A token holds a version and a key, and goes into a URL. */
+/* A token contains a version and a key, and goes into a URL. */
 #define TOKEN_LIMIT ((size_t)8 * 1024)
-/* Of 500 objects each, five times as many as a list may have. */
+/* At 500 objects a page, five times the maximum of a list. */
 #define EMPTY_PAGES_LIMIT 10000
 
 /* ---- one event ---- */
@@ -39,7 +39,7 @@ static int find_type(const struct json_value *json, enum watch_event_type *type,
     return error_set(err, "an event of the unknown type \"%.40s\"", name);
 }
 
-/* Of what goes, a name is enough. */
+/* For a deleted object the name suffices. */
 static void decode_object(const struct json_value *json, enum object_kind kind,
                           struct watch_event *event)
 {
@@ -86,7 +86,7 @@ static int decode_event(const struct json_value *json, enum object_kind kind,
         return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
     event->version = version && *version ? xstrdup(version) : NULL;
     if (event->type == WATCH_BOOKMARK) {
-        /* Where the server says that it has sent all there is. */
+        /* Marks the end of the initial events. */
         const struct json_value *annotations = json_member(metadata, "annotations");
         const char *end = json_string(json_member(annotations, "k8s.io/initial-events-end"));
         event->initial_end = end && strcmp(end, "true") == 0;
@@ -124,7 +124,7 @@ static int take_item(struct object_reader *reader, const struct json_value *json
 {
     struct watch_event event = {.type = WATCH_PUT};
     if (!reader->has_item) {
-        /* Where the kind stands before the items, none of a list of another kind is looked at. */
+        /* If the kind precedes the items, reject a list of another kind before its first item. */
         const struct json_value *list = body_reader_envelope(&reader->body);
         if (json_member(list, "kind") && check_kind(reader, list, err) < 0)
             return -1;
@@ -136,8 +136,8 @@ static int take_item(struct object_reader *reader, const struct json_value *json
     return rc;
 }
 
-/* The items came before, if they were an array: anything else in their place would look like an
- * empty list, and of two arrays only the last one would count. */
+/* An array of items has already been read: anything else in its place would look like an empty
+ * list, and of two arrays only the last would count. */
 static int check_once(const struct json_value *json, struct error *err)
 {
     const struct json_value *items = json_member(json, "items");
@@ -150,8 +150,7 @@ static int check_once(const struct json_value *json, struct error *err)
     return 0;
 }
 
-/* Puts a copy of metadata's @key into @out, NULL if it is absent or empty. -1 if it is no string
- * or too long. */
+/* Copies metadata's @key into @out, NULL if absent or empty. -1 if not a string or too long. */
 static int metadata_string(const struct json_value *json, const char *key, size_t limit, char **out,
                            struct error *err)
 {
@@ -167,14 +166,14 @@ static int metadata_string(const struct json_value *json, const char *key, size_
     return 0;
 }
 
-/* Each page must lead on, or the list would never end. */
+/* Each page must lead to a new one, or the list would never end. */
 static int take_token(struct object_reader *reader, const struct json_value *json,
                       struct error *err)
 {
     char *before = reader->token;
     reader->token = NULL;
     int rc = metadata_string(json, "continue", TOKEN_LIMIT, &reader->token, err);
-    reader->empty_pages += !reader->has_item; /* of some, the selector may have taken all items */
+    reader->empty_pages += !reader->has_item; /* selectors may empty a page */
     if (rc == 0 && reader->token && before && strcmp(reader->token, before) == 0)
         rc = error_set(err, "a page leads to itself");
     else if (rc == 0 && reader->empty_pages > EMPTY_PAGES_LIMIT)
@@ -201,7 +200,7 @@ static int take_envelope(struct object_reader *reader, const struct json_value *
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- answers ---- */
 
 static int take_event(struct object_reader *reader, const struct json_value *json,
                       struct error *err)
@@ -247,7 +246,7 @@ void object_reader_begin(struct object_reader *reader, enum encoding encoding, b
     body_reader_begin(&reader->body, encoding, !is_list, VALUE_LIMIT, on_value, reader);
 }
 
-/* What the callback said, if it stopped the reader, says more. */
+/* A callback that stopped the reader left a better error. */
 static int failed(const struct object_reader *reader, struct error *err)
 {
     if (reader->refused)
@@ -283,7 +282,7 @@ void object_reader_reset(struct object_reader *reader)
 
 struct removal {
     struct hash_link link; /* by id */
-    size_t before;         /* of the objects, those before this index are gone */
+    size_t before;         /* objects before this index are deleted */
     char id[];
 };
 

@@ -12,7 +12,7 @@
 #define BACKOFF_FACTOR 2.0
 #define BACKOFF_MOST 30.0
 #define BACKOFF_START_OVER 120.0
-/* A role is changed by people, not by time. */
+/* A role is changed by people, so retries are rare. */
 #define FORBIDDEN_FIRST 30.0
 #define FORBIDDEN_MOST 300.0
 
@@ -108,17 +108,17 @@ void retry_write_done(struct retry *retry, double now)
         log_info(retry->subsystem, "the server accepts %s again", retry->resource->name);
 }
 
-/* ---- bytes that are waited for ---- */
+/* ---- gathering ---- */
 
-/* More wake-ups than these in so many seconds are a stream. */
+/* More than OFTEN wake-ups in WINDOW seconds are a stream. */
 #define OFTEN 8
 #define WINDOW 0.005
-/* Seconds of a wait: many events of a server that writes thousands a second. */
+/* Seconds to wait: many events at thousands per second. */
 #define WAIT 0.01
-/* A wait that brought less was not worth it: the stream is over. */
+/* The stream is over when a wait brings fewer bytes. */
 #define FEW 4096
-/* So much at once is worth a wake-up of its own. With a wait behind it the server would stand
- * still, its window full. */
+/* This many bytes at once are worth their own wake-up. Waiting would stall the server with its
+ * window full. */
 #define MUCH 65536
 
 double gathering_woken(struct gathering *g, double now)

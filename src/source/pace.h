@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * When to do what again. Requests that fail and are tried again: logs why when that changes, not at
- * each try, and says how long to wait before the next one. Bytes that are waited for.
+ * Pacing. For requests that are retried: how long to wait, and logging of errors when they change
+ * rather than at each try. For reads: when to wait for more bytes.
  */
 #ifndef KUBE_NFTD_SOURCE_PACE_H
 #define KUBE_NFTD_SOURCE_PACE_H
@@ -12,12 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Nobody may ask us to wait for more seconds. */
+/* Upper limit in seconds for waits requested by a server. */
 #define RETRY_AFTER_MAX 300.0
 
-/* The waits of docs/behaviour.md 10.5. No clock of its own. */
+/* The back-off of docs/behaviour.md 10.5. Reads no clock. */
 struct backoff {
-    double base;  /* the next wait, before it is spread */
+    double base;  /* the next wait, without jitter */
     double start; /* when it last started over */
 };
 
@@ -25,13 +25,13 @@ struct backoff {
 void backoff_init(struct backoff *backoff, double now);
 
 /**
- * The seconds to wait after a failure at time @now: 0.8, twice as much each time up to 30, each
- * multiplied by 1 + @spread (random, 0 to 1, so that clients do not come back in step). Starts
- * over when more than two minutes have passed since it last did.
+ * The seconds to wait after a failure at time @now: 0.8, doubled each time up to 30, multiplied by
+ * 1 + @spread (random, 0 to 1, so that clients do not retry in step). Starts over more than two
+ * minutes after it last did.
  */
 double backoff_next(struct backoff *backoff, double now, double spread);
 
-/** A number from 0 to 1. */
+/** A random number from 0 to 1. */
 double retry_spread(void);
 
 struct retry {
@@ -39,58 +39,57 @@ struct retry {
     const struct api_resource *resource; /* borrowed */
     struct backoff backoff;
     double forbidden_wait; /* the last one, in seconds; 0: none */
-    char *logged;          /* the last error, owned; NULL while all is well */
+    char *logged;          /* the last error, owned; NULL: none */
 };
 
-/** All is well, at time @now (clock_monotonic). Strings are borrowed for good. */
+/** Starts without an error at time @now (clock_monotonic). Borrows the strings for good. */
 void retry_init(struct retry *retry, const char *subsystem, const struct api_resource *resource,
                 double now);
 
-/** Forgets the error. Returns whether there was one. */
+/** Clears the error. Returns whether one was set. */
 bool retry_clear(struct retry *retry);
 
-/** Takes @text and logs it, unless it was logged last. @detail is logged too and may differ from
- * try to try; "" for none. */
+/** Takes @text and logs it unless it equals the last one logged. @detail is logged too and may vary
+ * between tries; "" for none. */
 void retry_log(struct retry *retry, enum log_level level, char *text, const char *detail);
 
 /** Warns that we cannot @verb ("list") the resource. */
 void retry_log_failed(struct retry *retry, const char *verb, const char *why, const char *detail);
 
-/** The same, for a request that the server answered with @status: what to do about it. */
+/** The same, explained by the @status that the server answered. */
 void retry_log_refused(struct retry *retry, const char *verb, const struct api_status *status);
 
-/** The seconds to wait where the server asks for @retry_after. */
+/** The seconds to wait when the server requests @retry_after, with jitter. */
 double retry_after_wait(double retry_after);
 
 /**
- * A write that is worth another try has failed with @status (code 0: no answer came, which those
- * who read from the server log), when asked to @verb ("create"). Returns the seconds to wait at
- * time @now: what the server asks for; or those of the back-off; or for a missing permission 30,
- * doubled up to 300; with jitter.
+ * A write (@verb "create", say) failed with @status and is worth a retry. Code 0 means no answer,
+ * which the reflectors log. Returns the seconds to wait at time @now: what the server requested;
+ * else 30, doubled up to 300, for a missing permission; else the back-off; with jitter.
  */
 double retry_write_wait(struct retry *retry, const char *verb, const struct api_status *status,
                         double now);
 
-/** A write succeeded. Logs that if the last one did not. */
+/** A write succeeded. Logs that if the last one failed. */
 void retry_write_done(struct retry *retry, double now);
 
 /*
- * Whether the daemon waits a moment for more bytes before it reads again. The API server flushes
- * each event by itself: where thousands come in a second, most of the CPU time would go into waking
- * up for one of them. What comes alone is never waited for. No clock of its own.
+ * Whether to wait a moment for more bytes before the next read. The API server flushes each event
+ * by itself: at thousands per second, most CPU time would go into waking up for single events. A
+ * lone event is never delayed. Reads no clock.
  */
 
-/* All zero at the beginning. */
+/* Starts zeroed. */
 struct gathering {
-    double since;   /* when the wake-ups were counted from */
-    unsigned wakes; /* since then */
+    double since;   /* start of the current window */
+    unsigned wakes; /* in the window */
     size_t bytes;   /* since the last wake-up */
-    bool on;        /* they come in a stream */
-    bool waited;    /* before the last wake-up */
+    bool on;        /* events arrive as a stream */
+    bool waited;    /* the last call returned a wait */
 };
 
-/** Bytes came at time @now, g->bytes of them, and were read. Returns the seconds to wait before the
- * next look, 0 for none. */
+/** g->bytes bytes arrived at time @now and were read. Returns the seconds to wait before the next
+ * read, 0 for none. */
 double gathering_woken(struct gathering *g, double now);
 
 #endif

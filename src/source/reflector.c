@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * All of one collection and then its changes, for ever (docs/behaviour.md 10.2). Three requests, of
- * which one is open at most, and the states that it goes through:
+ * Reads one collection and then follows its changes, forever (docs/behaviour.md 10.2). At most one
+ * of three requests is open; they pass through these states:
  *
  *     stream  CONNECTING --200--> STREAMING --end mark--> WATCHING, in the same answer
  *     list    CONNECTING --200--> LISTING --each page--> CONNECTING ... --last--> the watch
  *     watch   CONNECTING --200--> WATCHING --ended, cut--> the watch, from the last version seen
  *
- * What is not answered, refused, cut or garbage leads here (at once, or through BACKING_OFF):
+ * After a missing answer, a refusal, a cut or garbage, the next request (at once, or after
+ * BACKING_OFF) is:
  *
  *     stream  the list, if the server answers but does not stream; else the stream
  *     list    the stream
- *     watch   the watch; the stream, if the server says that it cannot go on from that version
+ *     watch   the watch; the stream, if the server cannot continue from that version
  *
- * Owns at most one request, one timer and what it has read so far; what it knows is with the sink.
- * The sink is told of a stream or list only when it is whole, and of nothing while the server is
- * away. Errors are logged when they change and when they are over.
+ * Owns at most one request, one timer and the contents read so far; all objects are with the sink.
+ * The sink gets a stream or list only when complete, and nothing while the server is away. Errors
+ * are logged when they change and when they end.
  *
- * All bodies are judged in the request's done, never in data: one place decides what comes next.
+ * Bodies are judged in the request's done, never in data: one place decides what comes next.
  */
 #include "reflector_state.h"
 
@@ -27,34 +28,32 @@
 #include <stdlib.h>
 
 #define LOG "reflector"
-/* Some 20 times what any cluster has: a list beyond that is a server gone wrong. */
+/* About 20 times the largest clusters: more is a server error. */
 #define OBJECT_LIMIT ((size_t)1000000)
 /* The server ends a watch after this many seconds, random so that clients spread. */
 #define WATCH_MIN 300
 #define WATCH_MAX 600
-/* If it does not, its clock or the connection is broken. */
+/* Otherwise its clock or the connection is broken. */
 #define WATCH_GRACE 30.0
-/* The headers of a watch come at once, if the server is well. More than a connection may take,
- * since one that cannot be made is worth telling apart. Lists the server gives up itself
- * after 60 s. */
+/* A healthy server sends the headers of a watch at once. Longer than the connect timeout, so that a
+ * failed connection is reported as such. The server itself aborts lists after 60 s. */
 #define ANSWER_TIMEOUT 31.0
 #define LIST_ANSWER_TIMEOUT 65.0
-/* So often in a row a server may say itself when it is to be asked again (as for client-go); then
- * the waits grow. */
+/* So many times in a row a server may set the wait itself (as in client-go); then waits grow. */
 #define RETRY_AFTER_TIMES 10
-/* So many watches in a row may end sooner than they can be proven by time. */
+/* So many watches in a row may end before WATCH_PROOF. */
 #define HASTE_LIMIT 10
-/* An API that is not needed and was not there so often is asked for after so many seconds. */
+/* After this many misses, an optional API is requested at this interval in seconds. */
 #define ABSENT_TIMES 5
 #define ABSENT_SECONDS 300.0
-/* A watch of so many seconds did well. */
+/* A watch of this many seconds allows another relist at once. */
 #define LONG_LIFE 60.0
-/* A watch that stays open so long without an event was worth opening. */
+/* A watch open for this many seconds without an event counts as proven. */
 #define WATCH_PROOF 1.0
-/* Between two bytes of a page or of initial events, and for all of them. */
+/* Seconds between two bytes of a page or of initial events, and for all of them. */
 #define SILENCE_TIMEOUT 60.0
 #define CONTENTS_TIMEOUT 300.0
-/* So many events of one answer: a server may send a million bad objects. */
+/* Events reported per answer: a server may send a million bad objects. */
 #define REPORTED_LIMIT 100
 
 static const char *const purpose_names[] = {"stream", "list", "watch"};
@@ -82,8 +81,8 @@ static void start_timer(struct reflector *r, double seconds)
     ev_timer_start(r->loop, &r->timer);
 }
 
-/* Waits before it asks for @next: @retry_after seconds if the server wants that, else (it is 0 or
- * less) as long as it is due. */
+/* Waits before the request for @next: @retry_after seconds if the server requests that, else (0 or
+ * less) the back-off. */
 static void back_off(struct reflector *r, enum purpose next, double retry_after)
 {
     double wait = retry_after > 0 ? retry_after_wait(retry_after) : 0;
@@ -98,12 +97,12 @@ static void back_off(struct reflector *r, enum purpose next, double retry_after)
     start_timer(r, wait);
 }
 
-/* Sends the request for @purpose; of a list, for its next page. */
-static void ask(struct reflector *r, enum purpose purpose);
+/* Sends the request for @purpose; for a list, that of its next page. */
+static void send_request(struct reflector *r, enum purpose purpose);
 
-/* ---- what comes ---- */
+/* ---- events ---- */
 
-/* The watch or stream is worth its name. Of a watch, errors logged before are over. */
+/* The watch or stream works. For a watch, this ends an error logged before. */
 static void prove(struct reflector *r)
 {
     if (r->proven)
@@ -119,7 +118,7 @@ static void prove(struct reflector *r)
         log_info(LOG, "watching again resource=%s", resource_of(r));
 }
 
-/* It was opened, or the initial events are over. */
+/* A watch was opened, or the initial events are complete. */
 static void begin_watching(struct reflector *r)
 {
     r->proven = false;
@@ -128,7 +127,7 @@ static void begin_watching(struct reflector *r)
     start_timer(r, WATCH_PROOF);
 }
 
-/* Hands all there is, as of @version, to the sink; both are empty then. */
+/* Passes the complete contents as of @version to the sink; takes both. */
 static void take_contents(struct reflector *r, object_vec *objects, char **version)
 {
     if (r->stats.lists++ == 0)
@@ -143,8 +142,8 @@ static void take_contents(struct reflector *r, object_vec *objects, char **versi
     r->sink->replace(r->sink->ctx, r->collection.kind, objects);
 }
 
-/* No version is remembered here but that of the end mark: those of initial events are in no order.
- * Behind the mark, the same answer goes on as the watch. */
+/* Only the version of the end mark is kept: those of initial events are unordered. After the mark,
+ * the same answer continues as the watch. */
 static int take_initial_event(struct reflector *r, struct watch_event *event, struct error *err)
 {
     object_vec objects = {0};
@@ -181,7 +180,7 @@ static void take_change(struct reflector *r, struct watch_event *event)
     prove(r);
 }
 
-/* An object that cannot be decoded costs just itself. All nodes are sent the same one. */
+/* A bad object affects only itself. All nodes get the same one. */
 static void report_bad(struct reflector *r, const struct watch_event *event)
 {
     static const struct uid unknown;
@@ -216,14 +215,14 @@ static int take_event(void *ctx, struct watch_event *event, struct error *err)
     return 0;
 }
 
-/* ---- what the end of a request leads to: the next one, at once or after a while ---- */
+/* ---- the end of a request and the next one ---- */
 
 static const char *verb_of(const struct reflector *r)
 {
     return r->purpose == WATCH ? "watch" : "list";
 }
 
-/* Whether @status just says that the server is too old to have what kube-nftd does without. */
+/* Whether @status only means that the server is too old for an optional API. */
 static bool is_harmless(const struct reflector *r, const struct api_status *status)
 {
     return r->collection.kind == KIND_SERVICECIDR && status->code == 404;
@@ -241,19 +240,18 @@ static void log_refused(struct reflector *r, const struct api_status *status)
         retry_log_refused(&r->retry, verb_of(r), status);
 }
 
-/* Back to the first page. */
+/* Starts a list from its first page. */
 static void list_begin(struct reflector *r)
 {
     initial_events_reset(&r->initial);
     object_reader_reset(&r->reader);
     r->received = 0;
-    /* A limit together with a version other than 0 would ask for exactly that version. */
+    /* A limit with a version other than 0 would request exactly that version. */
     r->list_limited = !r->version;
-    ask(r, LIST);
+    send_request(r, LIST);
 }
 
-/* The server answers, but streams nothing of use. What is wrong with it, if anything, the list will
- * say. */
+/* The server answers but does not stream. The list will show the cause, if any. */
 static void list_instead(struct reflector *r, const char *why)
 {
     log_debug(2, LOG, "%s: no streamed list: %s", resource_of(r), why);
@@ -270,8 +268,8 @@ static void stream_refused(struct reflector *r, const struct api_status *status)
     if (of_version) {
         bool had = r->version && !r->version_unusable;
         r->version_unusable = true;
-        if (had) { /* without it, another try makes sense at once */
-            ask(r, STREAM);
+        if (had) { /* retry at once without it */
+            send_request(r, STREAM);
             return;
         }
     }
@@ -279,8 +277,8 @@ static void stream_refused(struct reflector *r, const struct api_status *status)
     back_off(r, STREAM, status->retry_after);
 }
 
-/* Asks once more at once where that can help: without the version that the server refused, or
- * without pages that it no longer has. */
+/* Retries at once if that can help: without the version that the server refused, or without pages
+ * that have expired. */
 static bool list_otherwise(struct reflector *r, const struct api_status *status)
 {
     bool later_page = r->reader.token;
@@ -303,7 +301,7 @@ static void list_refused(struct reflector *r, const struct api_status *status)
     r->stats.answered |= status->code == 403 || status->code == 404;
     if (list_otherwise(r, status))
         return;
-    /* Perhaps it is the version that the server does not understand. */
+    /* The server may not understand the version. */
     if (status->code == 400 || status->code == 422)
         r->version_unusable = true;
     log_refused(r, status);
@@ -311,7 +309,7 @@ static void list_refused(struct reflector *r, const struct api_status *status)
     back_off(r, STREAM, seldom ? ABSENT_SECONDS : status->retry_after);
 }
 
-/* Whether a watch that was refused so may be tried again as it was. */
+/* Whether a watch refused with @status may be retried unchanged. */
 static bool may_watch_again(const struct api_status *status, bool in_event)
 {
     if (status->expired || status->too_large)
@@ -322,8 +320,8 @@ static bool may_watch_again(const struct api_status *status, bool in_event)
            status->code == 429 || status->code >= 500;
 }
 
-/* After a watch that has lasted, contents may be asked for at once again. */
-static void note_life(struct reflector *r)
+/* After a watch that lasted, contents may be requested at once again. */
+static void allow_relist(struct reflector *r)
 {
     if (r->proven && clock_monotonic() - r->opened_at >= LONG_LIFE)
         r->relisted = false;
@@ -333,10 +331,10 @@ static void watch_refused(struct reflector *r, const struct api_status *status, 
 {
     if (status->too_large)
         r->version_unusable = true;
-    note_life(r);
+    allow_relist(r);
     if ((status->expired || status->too_large) && !r->relisted) {
         r->relisted = true;
-        ask(r, STREAM);
+        send_request(r, STREAM);
         return;
     }
     log_refused(r, status);
@@ -356,7 +354,7 @@ static void refused(struct reflector *r, const struct api_status *status, bool i
         watch_refused(r, status, in_event);
 }
 
-/* What came is of no use; r->broken says why. */
+/* The answer is unusable; r->broken says why. */
 static void unreadable(struct reflector *r)
 {
     r->stats.bad_answers++;
@@ -372,7 +370,7 @@ static void unreadable(struct reflector *r)
     back_off(r, STREAM, -1);
 }
 
-/* There is no answer, or it cannot even be asked for. */
+/* No answer came, or the request could not be sent. */
 static void failed(struct reflector *r, const char *why)
 {
     r->stats.failures++;
@@ -391,7 +389,7 @@ static void stream_ended(struct reflector *r, const char *transport)
     r->stats.failures++;
     if (r->proven) {
         r->restreamed = true;
-        ask(r, STREAM);
+        send_request(r, STREAM);
     } else {
         list_instead(r, why);
     }
@@ -404,21 +402,21 @@ static void list_ended(struct reflector *r, const char *transport)
     } else if (object_reader_end_page(&r->reader, &r->broken) < 0) {
         unreadable(r);
     } else if (r->reader.token) {
-        ask(r, LIST);
+        send_request(r, LIST);
     } else {
         object_vec objects = {0};
         initial_events_finish(&r->initial, &objects);
         take_contents(r, &objects, &r->reader.version);
         object_reader_reset(&r->reader);
         r->listed = true;
-        ask(r, WATCH);
+        send_request(r, WATCH);
     }
 }
 
 static void watch_ended(struct reflector *r, const char *transport)
 {
     bool lasted = clock_monotonic() - r->opened_at >= WATCH_PROOF;
-    note_life(r);
+    allow_relist(r);
     r->hasty = lasted ? 0 : r->hasty + 1;
     if (transport)
         r->stats.failures++;
@@ -430,11 +428,11 @@ static void watch_ended(struct reflector *r, const char *transport)
         back_off(r, WATCH, -1);
     } else {
         log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), transport ? transport : "");
-        ask(r, WATCH);
+        send_request(r, WATCH);
     }
 }
 
-/* A 200 answer is over; @transport says why if it did not end as it should, else it is NULL. */
+/* A 200 answer ended; @transport says why if prematurely, else NULL. */
 static void ended(struct reflector *r, const char *transport)
 {
     if (r->purpose == STREAM)
@@ -445,9 +443,9 @@ static void ended(struct reflector *r, const char *transport)
         watch_ended(r, transport);
 }
 
-/* ---- requests and their time ---- */
+/* ---- requests and timeouts ---- */
 
-/* The path of the request, and in @timeout how long all of it may take. */
+/* Returns the path of the request, and its total timeout in @timeout. */
 static char *prepare(struct reflector *r, double *timeout)
 {
     unsigned seconds = WATCH_MIN + arc4random_uniform(WATCH_MAX - WATCH_MIN + 1);
@@ -515,7 +513,7 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     r->request = NULL;
     ev_timer_stop(r->loop, &r->timer);
     if (error_event) {
-        status = r->reader.status; /* the reader's own goes when the next answer begins */
+        status = r->reader.status; /* the next answer clears the reader's own */
         r->reader.status = (struct api_status){0};
         refused(r, &status, true);
     } else if (r->broken.text) {
@@ -531,7 +529,7 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     api_status_clear(&status);
 }
 
-/* The server takes too long, to answer or to go on. */
+/* The server took too long to answer or to continue. */
 static void give_up(struct reflector *r)
 {
     const char *why = r->state == STATE_CONNECTING ? "no answer in time" : "the answer stalled";
@@ -551,7 +549,7 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)loop;
     (void)events;
     if (r->state == STATE_BACKING_OFF)
-        ask(r, r->purpose);
+        send_request(r, r->purpose);
     else if (r->state == STATE_WATCHING || (r->state == STATE_STREAMING && !r->proven))
         prove(r);
     else
@@ -560,7 +558,7 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 
 static const struct api_request_ops ops = {.opened = on_opened, .data = on_data, .done = on_done};
 
-static void ask(struct reflector *r, enum purpose purpose)
+static void send_request(struct reflector *r, enum purpose purpose)
 {
     struct error err = {0};
     double timeout;
@@ -598,11 +596,10 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->reader = (struct object_reader){.kind = kind, .take = take_event, .ctx = r};
     retry_init(&r->retry, LOG, collection_resource(kind), clock_monotonic());
     ev_init(&r->timer, on_timer);
-    /* Behind what has come meanwhile: after a long pause of our own, the server is not the one that
-     * was slow. */
+    /* Runs after pending input: after a pause of the daemon, the server was not the slow one. */
     ev_set_priority(&r->timer, EV_MINPRI);
     r->timer.data = r;
-    ask(r, STREAM);
+    send_request(r, STREAM);
     return r;
 }
 

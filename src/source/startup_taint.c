@@ -11,14 +11,14 @@
 
 #define LOG "startup-taint"
 #define TIMEOUT 10.0
-/* A server that does not understand the request will not soon. */
+/* A server that does not understand the request will not do so soon. */
 #define REFUSED_WAIT 300.0
-/* Between two removals. */
+/* Seconds between two removals. */
 #define PAUSE_FIRST 1.0
 #define PAUSE_MOST 300.0
-/* What comes back later than that is not somebody's answer to the removal. */
+/* A taint that returns later than this was not put back in response to the removal. */
 #define AWAY_FOR_LONG 600.0
-/* Conflicts in a row, with no other Node seen, that are no chance any more. */
+/* Conflicts are logged from this many in a row without an update of the Node. */
 #define CONFLICTS_SAID 3
 
 struct startup_taint {
@@ -26,15 +26,15 @@ struct startup_taint {
     struct apiserver *apiserver;
     char *path;
     struct taint pattern;
-    char *patch; /* takes it from the Node as it was seen last; NULL: that has none */
+    char *patch; /* for the Node as last seen; NULL: it lacks the taint */
     bool programmed;
-    bool kept_logged; /* that the taint stays, since something was refused */
-    struct uid uid;   /* of the Node that was seen last */
-    bool fresh;       /* the Node was seen since the last request was sent */
-    bool anew;        /* likewise, and with another uid */
-    bool waiting;     /* the timer runs */
+    bool kept_logged; /* logged that rejected elements keep the taint */
+    struct uid uid;   /* of the Node as last seen */
+    bool fresh;       /* the Node was updated since the last request */
+    bool anew;        /* and has another uid */
+    bool waiting;     /* the timer is active */
     unsigned conflicts;
-    double removed_at, pause; /* the last removal, and the wait after it; 0: none yet */
+    double removed_at, pause; /* last removal, and the pause after it; 0: none yet */
     bool fight_logged;
     struct api_request *request;
     struct retry retry;
@@ -54,15 +54,15 @@ static cJSON *add_operation(cJSON *patch, const char *what, size_t index)
     return operation;
 }
 
-/* The server leaves out members that have no value. */
+/* The server omits empty members. */
 static void add_member(cJSON *taint, const char *name, const char *value)
 {
     if (value && *value)
         cJSON_AddStringToObject(taint, name, value);
 }
 
-/* Tests each taint as a whole: what has another value, or one at all, is not the one that was seen.
- * From the last taint on, so that the numbers of the others stay right. */
+/* Tests each taint as a whole: a taint with another value is not the one seen. From last to first,
+ * so that indices stay valid. */
 static char *make_patch(const struct startup_taint *startup, const struct node *node)
 {
     cJSON *patch = cJSON_CreateArray();
@@ -83,7 +83,7 @@ static char *make_patch(const struct startup_taint *startup, const struct node *
     return text;
 }
 
-/* ---- trying ---- */
+/* ---- requests ---- */
 
 static void try(struct startup_taint *startup);
 
@@ -119,7 +119,7 @@ static void removed(struct startup_taint *startup)
     startup->conflicts = 0;
     if (!back)
         log_info(LOG, "all tables are applied: removed from the Node taint=%s", key);
-    else if (startup->fight_logged) /* once for as long as it goes on */
+    else if (startup->fight_logged) /* once while it continues */
         log_debug(1, LOG, "removed from the Node again taint=%s pause=%.0f", key, startup->pause);
     else
         log_warn(LOG,
@@ -137,7 +137,7 @@ static void removed(struct startup_taint *startup)
     try(startup);
 }
 
-/* The Node is another by now: the watch will say. If it does not, somebody refuses the patch. */
+/* The Node has changed, and the watch will deliver it. If not, something rejects the patch. */
 static double conflict(struct startup_taint *startup, const struct api_status *status)
 {
     log_debug(2, LOG, "the Node changed meanwhile status=%ld", status->code);
@@ -154,7 +154,7 @@ static void failed(struct startup_taint *startup, const struct api_status *statu
     if (startup->anew || code == 409 || code == 422) {
         wait = conflict(startup, status);
     } else if (code == 0 || code == 401 || code == 403 || code == 429 || code >= 500) {
-        /* the very same request may go well later */
+        /* the same request may succeed later */
         wait = retry_write_wait(&startup->retry, "patch", status, clock_monotonic());
     } else {
         retry_log_refused(&startup->retry, "patch", status);
@@ -185,7 +185,7 @@ static void try(struct startup_taint *startup)
     const struct api_write write = {"PATCH", "application/json-patch+json", startup->patch};
     startup->request =
         apiserver_send(startup->apiserver, startup->path, &write, TIMEOUT, &ops, startup, &err);
-    if (!startup->request) { /* no credentials: those who read say so */
+    if (!startup->request) { /* no credentials: the reflectors log that */
         struct api_status status = {.message = err.text, .retry_after = -1};
         failed(startup, &status);
     }
@@ -233,7 +233,7 @@ void startup_taint_node_seen(struct startup_taint *startup, const struct node *n
     if (!node)
         return;
     if (memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0) {
-        /* what is waited for concerns the Node before */
+        /* the pending wait concerns the previous Node */
         startup->uid = node->uid;
         startup->anew = true;
         startup->pause = 0;
