@@ -255,6 +255,10 @@ static int compare_changes(const void *a, const void *b)
 static void sum_up(const struct backend_change *changes, size_t n, backend_vec *went,
                    backend_vec *came)
 {
+    if (n == 1) { /* most changes are such */
+        vec_push(changes->comes ? came : went, changes->backend);
+        return;
+    }
     struct backend_change *sorted = xreallocarray(NULL, n, sizeof(*sorted));
     memcpy(sorted, changes, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), compare_changes);
