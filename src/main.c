@@ -68,8 +68,7 @@ static int run(const struct options *options, struct service_manager *manager, s
                                : daemon_run(options, manager, err);
 }
 
-static int run_command_line(int argc, char **argv, struct service_manager *manager,
-                            struct error *err)
+static int run_arguments(int argc, char **argv, struct service_manager *manager, struct error *err)
 {
     struct options options;
     if (options_parse(argc, argv, &options, err))
@@ -91,7 +90,7 @@ int main(int argc, char **argv)
     alloc_settle();
     log_output_open();
     struct service_manager *manager = service_manager_new();
-    int status = run_command_line(argc, argv, manager, &err);
+    int status = run_arguments(argc, argv, manager, &err);
     log_end(status < 0 ? err.text : NULL);
     if (status < 0) {
         service_manager_status(manager, err.text);

@@ -176,7 +176,7 @@ static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool
     return 0;
 }
 
-/* ---- what is said ---- */
+/* ---- the report ---- */
 
 /* Chains that share a line: removed ones of services and endpoints by kind, remaining ones by the
  * chain or map that needs them. */

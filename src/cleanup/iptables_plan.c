@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Decides which of kube-proxy's chains can be removed, on a graph of references; no kernel
- * access. */
+/* Decides which of kube-proxy's chains can be removed, from a graph of references alone. */
 #include "cleanup.h"
 
 #include "kube-nftd/base.h"

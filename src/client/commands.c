@@ -84,8 +84,7 @@ static int compare_items(const void *a, const void *b)
     return order ? order : strcmp(facts_text_at(p, "name"), facts_text_at(q, "name"));
 }
 
-/* Sorts by namespace and name and drops duplicates: the daemon may list a Service twice that moves
- * in its table meanwhile. */
+/* By namespace and name, without duplicates: the daemon may list a moving Service twice. */
 static void sort_items(cJSON *items)
 {
     VEC(cJSON *) all = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "views.h"
 
-/* ---- what is said of an endpoint ---- */
+/* ---- endpoints ---- */
 
 #define CONDITIONS "[ready?ready][!ready?not ready[serving?, serving]][terminating?, terminating]"
 #define REASON                                                                                     \

@@ -4,13 +4,13 @@
 #include <linux/in.h>
 #include <string.h>
 
-/* Of the answer: one more when a field changes its meaning or goes; new fields do not count. */
+/* Version of the answer: incremented when a field is removed or changes its meaning. */
 #define SCHEMA 3
 
-/* What one answer may hold: some 10 us each, so that the loop stands still for less than 50 ms, and
- * with all=true for less than half a second. */
-#define ENDPOINTS_MOST 1000 /* that are listed */
-#define LOOKUPS_MOST 2000   /* elements that the kernel is asked for */
+/* Limits of one answer. An item costs some 10 us, so the loop is blocked for less than 50 ms, or
+ * half a second with all=true. */
+#define ENDPOINTS_MOST 1000 /* listed */
+#define LOOKUPS_MOST 2000   /* elements queried from the kernel */
 #define ENTRIES_MOST 1000   /* ports, addresses, rivals, slices, source ranges */
 #define TIMES_FOR_ALL 8
 
@@ -28,7 +28,7 @@ bool explain_may_add(struct explainer *e, enum left_out what)
 
 static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
 
-/* Without a protocol: TCP, unless only another one has the address and port. */
+/* The default protocol is TCP, unless only another one has the address and port. */
 static const struct frontend_state *find_frontend(struct explainer *e)
 {
     const struct frontend_state *target = NULL;
@@ -42,8 +42,8 @@ static const struct frontend_state *find_frontend(struct explainer *e)
     return policy_find_frontend(e->from->policy, &e->asked);
 }
 
-/* Fills in what is asked of, and returns what is there; NULL: nothing, or it is a Service. A port
- * alone is a node port, on the first address that has it. */
+/* Fills e->asked and returns its frontend; NULL if unknown or if the query names a Service. A lone
+ * port is a NodePort on the first address that has it. */
 static const struct frontend_state *find(struct explainer *e)
 {
     const struct explain_query *query = e->query;
@@ -113,7 +113,7 @@ static void describe_surroundings(struct explainer *e)
 
 /* ---- in short ---- */
 
-/* Of an address, that one; of a Service, the first address of each port and family. */
+/* Summarises the queried address, or the first address of each port and family of a Service. */
 static void sum_up(struct explainer *e)
 {
     const cJSON *service = facts_at(e->root, "service"), *port, *frontend;
@@ -133,7 +133,7 @@ static void sum_up(struct explainer *e)
         }
 }
 
-/* Returns what was found. */
+/* Returns the value of "found". */
 static const char *explain_named(struct explainer *e)
 {
     const char *id = e->query->service_id, *name = e->query->port_name;
@@ -218,11 +218,11 @@ cJSON *explain(const struct explain_sources *sources, const void *asked)
 
 /* ---- GET /explain ---- */
 
-/* An answer that took more is followed by a pause of so many times as long: so questions take a
- * quarter of the loop's time at most. */
+/* After an answer that took longer, pause for PAUSE times as long: explanations take a quarter of
+ * the loop's time at most. */
 #define CHEAP_SECONDS 0.002
 #define PAUSE 3
-/* While so many bytes of answers wait for somebody to read them, there are no new ones. */
+/* No new answers while more bytes than this are unread by clients. */
 #define UNREAD_MAX ((size_t)8 << 20)
 
 bool explain_gate_is_open(const struct explain_gate *gate)
@@ -235,7 +235,7 @@ static void on_released(void *ctx, size_t length)
     ((struct explain_gate *)ctx)->unread -= length;
 }
 
-/* "true" and what others write for it. False if it is none of the forms. */
+/* Parses the argument "all" in its various forms. False if it is malformed. */
 static bool read_all(const struct http_request *request, bool *all)
 {
     const char *text = http_request_argument(request, "all");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* An address, or port, that no Service has for clients: whose endpoint it is, what becomes of
- * traffic there, and what was perhaps meant. */
+/* Explains an address or port that no Service claims: whose endpoint it is, where its traffic goes,
+ * and which Service may have been meant. */
 #include "explainer.h"
 
 #include <string.h>
 
-/* How many Services are named at most as those that are perhaps meant, or use an endpoint. */
+/* Maximum number of Services named as possibly meant, and as users of an endpoint. */
 #define MEANT_MAX 5
 
-/* ---- Services that use it as an endpoint ---- */
+/* ---- Services with this endpoint ---- */
 
 static bool has_backend(const backend_vec *backends, const struct backend *backend)
 {
@@ -16,7 +16,7 @@ static bool has_backend(const backend_vec *backends, const struct backend *backe
            bsearch(backend, backends->v, backends->n, sizeof(*backend), backend_compare);
 }
 
-/* The addresses of the port of e->decision from which connections go to @backend. */
+/* Adds the frontends of the port of e->decision that send connections to @backend. */
 static void add_use(struct explainer *e, const struct backend *backend, cJSON *uses)
 {
     const struct port_state *port = e->decision.port;
@@ -47,7 +47,7 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
     free(all);
 }
 
-/* Returns whether the Service of @state uses it. */
+/* Returns whether the Service of @state has it as an endpoint. */
 static bool add_uses(struct explainer *e, const struct service_state *state, cJSON *uses)
 {
     int before = cJSON_GetArraySize(uses);
@@ -71,9 +71,9 @@ static bool add_uses(struct explainer *e, const struct service_state *state, cJS
     return cJSON_GetArraySize(uses) > before;
 }
 
-/* ---- what was perhaps meant ---- */
+/* ---- what may have been meant ---- */
 
-/* What the asked address is to a Service; NULL: nothing. */
+/* The role of the queried address in @service; NULL: none. */
 static const char *role_of(const struct explainer *e, const struct service *service)
 {
     enum family family = e->asked.family;
@@ -89,7 +89,7 @@ static const char *role_of(const struct explainer *e, const struct service *serv
                                                                            : NULL;
 }
 
-/* An address alone is answered by that. */
+/* For an address without a port this is the summary, else a note. */
 static void note_role(struct explainer *e, const struct service *service, const char *role)
 {
     char *ports = NULL;
@@ -103,7 +103,7 @@ static void note_role(struct explainer *e, const struct service *service, const 
     free(ports);
 }
 
-/* The number is a node port, but not at that address. */
+/* The port is a NodePort, but not on this address. */
 static void note_node_port(struct explainer *e, const struct service *service)
 {
     enum family family = e->asked.family;
@@ -143,7 +143,7 @@ static bool note_service(struct explainer *e, const struct service *service)
     return true;
 }
 
-/* ---- what becomes of traffic ---- */
+/* ---- where traffic goes ---- */
 
 static const char *judge(const struct explainer *e, const char **what)
 {
@@ -169,7 +169,7 @@ void explain_nobodys(struct explainer *e)
     size_t n_meant = 0, n_uses = 0;
     const char *what, *found;
     cJSON *uses = cJSON_AddArrayToObject(e->root, "endpointOf");
-    /* There is no index for what is asked so rarely. */
+    /* A scan: such queries are too rare for an index. */
     hash_table_each (policy_services(e->from->policy), const struct service_state, it) {
         if (n_meant < MEANT_MAX)
             n_meant += note_service(e, it->service);

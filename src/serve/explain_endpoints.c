@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which endpoints of a service port are used from here, and why the others are not. */
+/* Which endpoints of a service port this node uses, and why not the others. */
 #include "explainer.h"
 
 #include <string.h>
 
-/* A slice, and where its endpoints begin among all that were gathered. */
+/* A slice and the index of its first endpoint in listing.gathered. */
 struct share {
     const struct endpoint_slice *slice;
     size_t first;
@@ -15,16 +15,16 @@ struct listing {
     const struct location *here;
     struct service_port_ref ref;
     struct selection_basis basis;
-    uint8_t needed;        /* sets */
-    endpoint_vec gathered; /* in the order of places, copies too */
+    uint8_t needed;        /* SET_... flags */
+    endpoint_vec gathered; /* ordered by place, with duplicates */
     VEC(struct share) shares;
     cJSON *items;
     size_t total, listed;
 };
 
-/* Whether an endpoint is in a set, or why not. */
+/* Whether an endpoint is in a set, and if not, why. */
 struct verdict {
-    const char *code, *text; /* no text: it is */
+    const char *code, *text; /* text NULL: it is in the set */
 };
 
 static const struct verdict verdicts[] = {
@@ -39,7 +39,7 @@ static const struct verdict portless = {"portNotInSlice", "its slice does not ha
 
 /* ---- endpoints ---- */
 
-/* New connections that left for it, where these are counted. */
+/* Adds the number of connections to @backend, if endpoints are counted. */
 static void add_connections(struct explainer *e, enum family family, const struct backend *backend,
                             cJSON *item)
 {
@@ -57,7 +57,7 @@ static void add_connections(struct explainer *e, enum family family, const struc
     error_clear(&err);
 }
 
-/* What the verdicts come to for the sets that somebody needs. */
+/* Combines the verdicts of the sets that the port needs. */
 static void add_conclusion(const struct listing *l, const char *cluster, const char *local,
                            cJSON *item)
 {
@@ -72,7 +72,7 @@ static void add_conclusion(const struct listing *l, const char *cluster, const c
         facts_add(item, fact_text("text", wants_cluster ? cluster : local));
 }
 
-/* An endpoint with port 0 has none. */
+/* Lists an endpoint; port 0 means it has none. */
 static void list(struct listing *l, const struct endpoint *endpoint, const char *slice,
                  const struct verdict *cluster, const struct verdict *local)
 {
@@ -106,7 +106,7 @@ static void list(struct listing *l, const struct endpoint *endpoint, const char 
     add_connections(l->e, l->ref.family, &backend, item);
 }
 
-/* The slice that the endpoint at @place is in. */
+/* The slice of the endpoint at @place. */
 static const char *slice_at(const struct listing *l, size_t place)
 {
     const char *id = NULL;
@@ -130,8 +130,8 @@ static bool has_port(const struct listing *l, const struct endpoint_slice *slice
     return endpoint_slice_ports(slice, l->ref.port_name, l->ref.protocol).n > 0;
 }
 
-/* Those that were merged, copies that lost against one of them, and those of slices of our family
- * that lack the port. */
+/* Lists the merged endpoints, then duplicates that lost against one of them, then endpoints of
+ * slices of this family that lack the port. */
 static void list_all(struct listing *l)
 {
     const endpoint_vec *merged = &l->e->decision.endpoints;
@@ -161,7 +161,7 @@ static void list_all(struct listing *l)
 
 /* ---- slices ---- */
 
-/* Those of the other family are there for it. */
+/* Skips slices of the other family: it lists them itself. */
 static void add_slices(struct listing *l, cJSON *to)
 {
     object_versions_vec versions = {0};
@@ -174,7 +174,7 @@ static void add_slices(struct listing *l, cJSON *to)
             continue;
         vec_each (&versions, it)
             outdated = outdated || (it->rejected && strcmp(it->id, slice->id) == 0);
-        /* Why it gives nothing to this port; NULL: it does. */
+        /* Why it adds no endpoints to this port; NULL: it does. */
         char *reason = !has_port(l, slice)
                            ? xasprintf("it has no %s port named \"%s\"",
                                        protocol_name(l->ref.protocol), l->ref.port_name)

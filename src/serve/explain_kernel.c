@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the kernel holds, beside what was decided. */
+/* Compares the kernel's elements with the decision. */
 #include "explainer.h"
 
 #include <math.h>
 
-/* What is asked of each frontend besides its slots and source ranges, about. */
+/* Approximate lookups per frontend, without slots and source ranges. */
 #define FRONTEND_LOOKUPS 12
 
 /* @place is a frontend; NULL: the table as a whole. */
@@ -43,7 +43,7 @@ static void find_table(struct explainer *e, enum family family)
     } else if (!e->table[family]) {
         char *text =
             xasprintf("there is no table %s " RULESET_TABLE " here", nft_family_name(family));
-        /* Computed from files: the table here is that of a daemon, if there is any at all. */
+        /* With --manifests a table may be absent: it would belong to a daemon. */
         if (e->from->from_manifests)
             do_not_ask(e, text);
         else
@@ -64,7 +64,7 @@ void explain_kernel_open(struct explainer *e)
     if (!e->socket)
         do_not_ask(e, err.text);
     error_clear(&err);
-    /* Of an address, just its own family's. */
+    /* A query for an address needs only the table of its family. */
     for (enum family family = 0; family < FAMILY_COUNT; family++)
         if (!e->by_address || family == e->asked.family)
             find_table(e, family);
@@ -88,35 +88,34 @@ static void add_backends(cJSON *to, const char *key, enum family family,
         facts_append_text(array, "%s", BACKEND_TEXT(family, backend));
 }
 
-static void add_audit(struct explainer *e, const struct frontend *frontend,
-                      const struct probe *audit, cJSON *to)
+static void add_probe(struct explainer *e, const struct frontend *frontend,
+                      const struct probe *probe, cJSON *to)
 {
     enum family family = frontend->family;
     const struct ruleset *ruleset = e->from->family[family].ruleset;
     const struct frontend_state *target = policy_find_frontend(e->from->policy, frontend);
     const char *text = FRONTEND_TEXT(frontend);
-    /* What was decided is on its way to the kernel, or to be decided again: that what the kernel
-     * holds is something else is nobody's fault. */
+    /* A difference is expected while the decision is pending or outdated. */
     bool undecided = target && (target->noted || (target->winner && target->winner->noted));
     bool pending = !e->from->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
     bool refused = ruleset_is_refused(ruleset, frontend);
-    e->audited = true;
-    e->left_out[LEFT_ELEMENTS] += audit->skipped;
-    add_value(to, "services", audit->service);
-    add_value(to, "ports", audit->all.value);
-    add_backends(to, "endpoints", family, &audit->all);
-    add_value(to, "localPorts", audit->local.value);
-    add_backends(to, "localEndpoints", family, &audit->local);
-    facts_add(to, fact_flag("rejected", audit->rejected), fact_flag("dropped", audit->dropped),
-              fact_flag("restricted", audit->source_list != 0),
-              fact_flag("clusterIP", audit->cluster_ip),
-              fact_number("affinityTimeoutSeconds", audit->affinity_timeout),
-              fact_number("sourceList", audit->source_list),
-              fact_number("sourceRanges", (double)audit->sources),
-              fact_number("notLookedAt", (double)audit->skipped),
-              fact_flag("agrees", audit->differences.n == 0), fact_flag("refused", refused),
+    e->probed = true;
+    e->left_out[LEFT_ELEMENTS] += probe->skipped;
+    add_value(to, "services", probe->service);
+    add_value(to, "ports", probe->all.value);
+    add_backends(to, "endpoints", family, &probe->all);
+    add_value(to, "localPorts", probe->local.value);
+    add_backends(to, "localEndpoints", family, &probe->local);
+    facts_add(to, fact_flag("rejected", probe->rejected), fact_flag("dropped", probe->dropped),
+              fact_flag("restricted", probe->source_list != 0),
+              fact_flag("clusterIP", probe->cluster_ip),
+              fact_number("affinityTimeoutSeconds", probe->affinity_timeout),
+              fact_number("sourceList", probe->source_list),
+              fact_number("sourceRanges", (double)probe->sources),
+              fact_number("notLookedAt", (double)probe->skipped),
+              fact_flag("agrees", probe->differences.n == 0), fact_flag("refused", refused),
               fact_flag("pending", pending));
-    vec_each (&audit->differences, it)
+    vec_each (&probe->differences, it)
         add_difference(e, family, text, it->set, it->text);
     if (pending)
         explain_note(e, "%s: a change of it is not in the kernel yet", text);
@@ -127,19 +126,19 @@ static void add_audit(struct explainer *e, const struct frontend *frontend,
                      text, fmax(ceil(ruleset_retry_time(ruleset) - clock_monotonic()), 0));
 }
 
-/* Of an address of nobody it matters, too. */
-static int audit_service_cidrs(struct explainer *e, const struct frontend *frontend,
+/* An unclaimed address may still be in a ServiceCIDR. */
+static int probe_service_cidrs(struct explainer *e, const struct frontend *frontend,
                                struct error *err)
 {
     enum family family = frontend->family;
-    bool held = false;
-    bool wanted = ranges_contain(&e->from->service_cidrs[family], &frontend->address);
+    bool present = false;
+    bool desired = ranges_contain(&e->from->service_cidrs[family], &frontend->address);
     if (ruleset_probe_address(e->from->family[family].ruleset, e->socket, "service_cidrs",
-                              &frontend->address, &held, err))
+                              &frontend->address, &present, err))
         return -1;
-    if (held != wanted)
+    if (present != desired)
         add_difference(e, family, FRONTEND_TEXT(frontend), "service_cidrs",
-                       wanted ? "it is missing" : "it exists, but should not");
+                       desired ? "it is missing" : "it exists, but should not");
     return 0;
 }
 
@@ -150,24 +149,24 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
     const struct port_route port =
         route ? decision_port_route(&e->decision) : (struct port_route){0};
     const struct probe_subject subject = {frontend, route, route ? &port : NULL};
-    struct probe audit = {0};
+    struct probe probe = {0};
     struct error err = {0};
     bool asks = e->socket && e->table[frontend->family], done = false;
     if (asks && e->lookups < FRONTEND_LOOKUPS) {
         e->left_out[LEFT_ELEMENTS] += FRONTEND_LOOKUPS;
     } else if (asks) {
         e->lookups -= FRONTEND_LOOKUPS;
-        done = ruleset_probe(ruleset, e->socket, &subject, &e->lookups, &audit, &err) == 0 &&
-               (route || audit_service_cidrs(e, frontend, &err) == 0);
+        done = ruleset_probe(ruleset, e->socket, &subject, &e->lookups, &probe, &err) == 0 &&
+               (route || probe_service_cidrs(e, frontend, &err) == 0);
         if (!done)
             do_not_ask(e, err.text);
     }
     if (done)
-        add_audit(e, frontend, &audit, cJSON_AddObjectToObject(to, "kernel"));
+        add_probe(e, frontend, &probe, cJSON_AddObjectToObject(to, "kernel"));
     else
         cJSON_AddNullToObject(to, "kernel");
     error_clear(&err);
-    probe_clear(&audit);
+    probe_clear(&probe);
 }
 
 /* ---- all of it ---- */
@@ -181,7 +180,7 @@ static void sum_up(struct explainer *e)
                     n == 1 ? "difference" : "differences");
     else if (e->not_asked)
         explain_say(e, "The kernel was not asked: %s.", e->not_asked);
-    else if (e->audited)
+    else if (e->probed)
         explain_say(e, "The kernel's elements %s; %s.", some ? "that were compared match" : "match",
                     some ? "others, and its rules, were not compared"
                          : "its rules were not compared");
@@ -189,7 +188,7 @@ static void sum_up(struct explainer *e)
 
 void explain_kernel_close(struct explainer *e)
 {
-    bool differs = e->differences->child != NULL, asked = e->audited && !e->not_asked;
+    bool differs = e->differences->child != NULL, asked = e->probed && !e->not_asked;
     facts_add(e->kernel, fact_flag("asked", asked), fact_text("reason", e->not_asked),
               differs || asked ? fact_flag("agrees", !differs) : fact_text("agrees", NULL));
     cJSON *failures = cJSON_AddObjectToObject(e->kernel, "failures");

@@ -4,7 +4,7 @@
 #include <linux/in.h>
 #include <string.h>
 
-/* Longer than any name of a Service with its namespace and a port. */
+/* Longer than any valid query. */
 #define TEXT_MAX 512
 #define NAME_LENGTH_MAX 253
 #define DIGITS "0123456789"
@@ -35,14 +35,14 @@ static uint8_t parse_protocol(const char *text)
     return 0;
 }
 
-/* Cuts "HOST:PORT" or "[HOST]:PORT"; returns the port, NULL if there is none. */
+/* Splits "HOST:PORT" or "[HOST]:PORT"; returns the port, NULL if there is none. */
 static char *cut_port(char *text, char **host)
 {
     char *end = *text == '[' ? strchr(text, ']') : NULL;
     char *colon = end ? end + 1 : strrchr(text, ':');
     *host = end ? text + 1 : text;
     if (end && *colon && *colon != ':')
-        return NULL; /* with the bracket left, it is no address */
+        return NULL; /* the bracket stays, so parsing the host fails */
     if (end)
         *end = '\0';
     if (!colon || !*colon)
@@ -51,8 +51,8 @@ static char *cut_port(char *text, char **host)
     return colon + 1;
 }
 
-/* ADDRESS[:PORT[/PROTOCOL]] or PORT[/PROTOCOL]; @text is written to. 1: it is not meant so, since
- * no name of a Service begins as these do. (A Service "tcp" in a namespace "80" would.) */
+/* Parses ADDRESS[:PORT[/PROTOCOL]] or PORT[/PROTOCOL]; modifies @text. Returns 1 for any other
+ * form, to be parsed as a Service. (A Service "tcp" in a namespace "80" is taken for a port.) */
 static int parse_place(char *text, struct explain_query *query, struct error *err)
 {
     char *protocol = text, *host, *place = strsep(&protocol, "/"), *port = place;
@@ -62,7 +62,7 @@ static int parse_place(char *text, struct explain_query *query, struct error *er
         if (protocol && !query->protocol)
             return 1;
     } else if (parse_address(place, query)) {
-        port = NULL; /* of a bare IPv6 address it would be the last group */
+        port = NULL; /* a bare IPv6 address would lose its last group */
         query->has_address = true;
     } else {
         port = cut_port(place, &host);
@@ -86,7 +86,7 @@ static bool is_name(const char *text)
            strspn(text, DIGITS "abcdefghijklmnopqrstuvwxyz-.") == length;
 }
 
-/* NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE[.svc[.DOMAIN]][:PORT]; @text is written to. */
+/* Parses NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE[.svc[.DOMAIN]][:PORT]; modifies @text. */
 static int parse_service(char *text, struct explain_query *query, struct error *err)
 {
     char *port = text, *name = strsep(&port, ":"), *domain = NULL, *namespace, *service;

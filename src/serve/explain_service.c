@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A Service: its policies, its ports, their addresses, and what becomes of connections to each. */
+/* Explains a Service: its policies, its ports, their addresses, and where connections go. */
 #include "explainer.h"
 
 #include <string.h>
 
-/* ---- addresses: what becomes of traffic, as data and in words (docs/behaviour.md 3.4) ---- */
+/* ---- where traffic to an address goes, as data and as text (docs/behaviour.md 3.4) ---- */
 
 static void add_traffic(cJSON *array, const char *from, const char *action, size_t endpoints,
                         const char *set)
@@ -34,7 +34,7 @@ static const char *why_nothing_is_local(const struct explainer *e)
     return "no endpoint is on this node";
 }
 
-/* "from pods (10.244.0.0/16) ", who counts as such, for the caller to free; NULL: nobody does. */
+/* "from pods (10.244.0.0/16) ", owned by the caller; NULL: pods are not recognised. */
 static char *from_pods(enum family family, const struct ruleset_senders *senders)
 {
     char *ranges = NULL;
@@ -49,8 +49,8 @@ static char *from_pods(enum family family, const struct ruleset_senders *senders
     return text;
 }
 
-/* What becomes of traffic @from somewhere that goes to the @n endpoints of @set; in words, with
- * @who before it, behind @text. @why there are none may be NULL. */
+/* Adds traffic @from a source that goes to the @n endpoints of @set; appends the same to @text,
+ * with the prefix @who. @why there are none may be NULL. */
 static void add_set(cJSON *array, char **text, const char *from, const char *who, size_t n,
                     const char *set, const char *why)
 {
@@ -61,9 +61,9 @@ static void add_set(cJSON *array, char **text, const char *from, const char *who
         xjoin(text, "%sdropped: traffic policy Local, and %s", who, why);
 }
 
-/* Adds to @array what becomes of traffic; the same in words, for the caller to free. Source ranges
- * come before everything else (docs/behaviour.md 4.8). With traffic policy Local, this host and
- * pods get to all endpoints (docs/behaviour.md 4.6). */
+/* Adds where traffic goes to @array; returns the same as text, owned by the caller. Source ranges
+ * take precedence (docs/behaviour.md 4.8). With traffic policy Local, this host and pods reach all
+ * endpoints (docs/behaviour.md 4.6). */
 static char *explain_route(const struct explainer *e, const struct route *route, cJSON *array)
 {
     const struct decision *decision = &e->decision;
@@ -104,7 +104,7 @@ static char *explain_route(const struct explainer *e, const struct route *route,
 
 /* ---- addresses ---- */
 
-/* What an address is to a Service: for scripts, and for people. */
+/* The kinds of an address: all as an array, the first as text. */
 static void add_kinds(cJSON *to, uint8_t bits)
 {
     static const struct {
@@ -180,8 +180,8 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
         cJSON_AddNullToObject(to, "kernel");
 }
 
-/* In the order for people: cluster IP, external IPs, load-balancer IPs, node ports; the addresses
- * of each kind ascending. */
+/* Display order: cluster IP, external IPs, load-balancer IPs, node ports; addresses of each kind
+ * ascending. */
 static int compare_claims(const void *a, const void *b)
 {
     const struct claim *p = *(const struct claim *const *)a, *q = *(const struct claim *const *)b;
@@ -191,7 +191,7 @@ static int compare_claims(const void *a, const void *b)
                : address_compare(&p->target->frontend.address, &q->target->frontend.address);
 }
 
-/* What was asked for comes first. */
+/* The queried frontend comes first. */
 static void add_frontends(struct explainer *e, cJSON *to)
 {
     VEC(const struct claim *) claims = {0};
@@ -215,7 +215,7 @@ static void add_frontends(struct explainer *e, cJSON *to)
 
 /* ---- ports ---- */
 
-/* To go through a port's endpoints to decide costs, too, even if none of them is listed. */
+/* Deciding a port's endpoints has a cost too, even if none is listed. */
 #define ENDPOINTS_AN_ENTRY 16
 
 static void add_port(struct explainer *e, const struct port_state *port, cJSON *to)
@@ -243,10 +243,10 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
                      spec->node_port, family_name(family));
 }
 
-/* Whether @port is the same entry of spec.ports as @only, in whatever family, or has that name or
- * number. */
-static bool is_wanted(const struct port_state *port, const struct port_state *only,
-                      const char *name)
+/* Whether @port is the same entry of spec.ports as @only, in either family, or has the name or
+ * number @name. */
+static bool is_selected(const struct port_state *port, const struct port_state *only,
+                        const char *name)
 {
     const struct service_port *spec = port_state_spec(port);
     char number[8];
@@ -256,7 +256,7 @@ static bool is_wanted(const struct port_state *port, const struct port_state *on
     return !name || strcmp(spec->name, name) == 0 || strcmp(number, name) == 0;
 }
 
-/* The asked family first, then IPv4; in each as the Service lists them. */
+/* The queried family first, then IPv4; in each the order of spec.ports. */
 static int compare_ports(const void *a, const void *b, void *asked_family)
 {
     const struct port_state *p = *(struct port_state *const *)a,
@@ -332,7 +332,7 @@ static void add_health_check(struct explainer *e, cJSON *to, const struct servic
     }
 }
 
-/* What is easily overlooked. */
+/* Notes easily overlooked causes. */
 static void note_slices(struct explainer *e, const struct service *service)
 {
     size_t counts[FAMILY_COUNT] = {0};
@@ -367,12 +367,12 @@ size_t explain_service(struct explainer *e, const struct service_state *state,
     add_health_check(e, service, state->service);
     cJSON *to = cJSON_AddArrayToObject(service, "ports");
     for (struct port_state *port = state->ports; port; port = port->next)
-        if (is_wanted(port, only, port_name))
+        if (is_selected(port, only, port_name))
             vec_push(&ports, port);
     size_t n = ports.n;
     if (n > 1)
         qsort_r(ports.v, n, sizeof(*ports.v), compare_ports, &family);
-    /* The first one is listed whatever it costs. */
+    /* Always list the first port. */
     vec_each (&ports, port)
         if (port == ports.v || explain_may_add(e, LEFT_PORTS))
             add_port(e, *port, facts_append(to));

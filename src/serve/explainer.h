@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One answer of explain() while it is made. */
+/* The state of explain() while it builds an answer. */
 #ifndef KUBE_NFTD_SRC_SERVE_EXPLAINER_H
 #define KUBE_NFTD_SRC_SERVE_EXPLAINER_H
 
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/serve.h"
 
-/* What may be left out of an answer, to keep it short. */
+/* Items that an answer may omit to keep it short. */
 enum left_out {
     LEFT_PORTS,
     LEFT_FRONTENDS,
@@ -14,71 +14,70 @@ enum left_out {
     LEFT_SOURCE_RANGES,
     LEFT_SLICES,
     LEFT_ENDPOINTS,
-    LEFT_ELEMENTS, /* of the kernel that were not looked at */
+    LEFT_ELEMENTS, /* of the kernel, not compared */
     LEFT_COUNT
 };
 
 struct explainer {
     const struct explain_sources *from;
     const struct explain_query *query;
-    /* If the query is of an address; or with just a port, if that is a node port of a Service. */
+    /* The query has an address, or a lone port that is a NodePort of a Service. */
     bool by_address;
     struct frontend asked;
-    size_t endpoints, lookups, entries; /* that are left of the budgets */
+    size_t endpoints, lookups, entries; /* what remains of the budgets */
     size_t left_out[LEFT_COUNT];
-    struct nft_socket *socket; /* NULL: the kernel is not asked, */
-    char *not_asked;           /* for this reason; owned */
-    bool table[FAMILY_COUNT];  /* there is one that can be looked into */
-    bool audited;              /* something was compared with the kernel */
-    struct decision decision;  /* on the port that is being explained */
-    cJSON *root, *summary, *notes, *kernel, *differences; /* all but the first belong to it */
+    struct nft_socket *socket; /* NULL: the kernel is not queried */
+    char *not_asked;           /* why not; owned */
+    bool table[FAMILY_COUNT];  /* exists and can be read */
+    bool probed;               /* at least one frontend was compared with the kernel */
+    struct decision decision;  /* on the port being explained */
+    cJSON *root, *summary, *notes, *kernel, *differences; /* all members of root */
 };
 
-/* Adds a line to "summary", or to "notes". */
+/* Add a line to "summary" or "notes". */
 #define explain_say(e, ...) facts_append_text((e)->summary, __VA_ARGS__)
 #define explain_note(e, ...) facts_append_text((e)->notes, __VA_ARGS__)
 
-/* Texts that last until the block ends. */
+/* Texts valid until the end of the block. */
 #define ADDRESS_TEXT(family, address) address_format(family, address, (char[ADDRESS_TEXT_SIZE]){0})
 #define RANGE_TEXT(family, range) range_format(family, range, (char[RANGE_TEXT_SIZE]){0})
 #define BACKEND_TEXT(family, backend) backend_format(family, backend, (char[BACKEND_TEXT_SIZE]){0})
 #define FRONTEND_TEXT(frontend) frontend_format(frontend, (char[FRONTEND_TEXT_SIZE]){0})
 
-/** Takes one entry of the budget for something listed; false if there is none left: then it is
- * counted as left out. */
+/** Takes one entry from the budget. If none is left, counts @what as omitted and returns false. */
 bool explain_may_add(struct explainer *e, enum left_out what);
 
 /* ---- explain_kernel.c ---- */
 
-/** Opens a socket of its own for reading, and finds the tables. */
+/** Opens a socket for reading and finds the tables. */
 void explain_kernel_open(struct explainer *e);
 
-/** Compares the kernel with @route of @frontend (NULL: nobody has it), as "kernel" of @to. */
+/** Compares the kernel with @route of @frontend (NULL: unclaimed). Adds "kernel" to @to. */
 void explain_kernel(struct explainer *e, const struct frontend *frontend, const struct route *route,
                     cJSON *to);
 
-/** Ends it: "kernel" of the answer. */
+/** Closes the socket and completes "kernel" of the answer. */
 void explain_kernel_close(struct explainer *e);
 
 /* ---- explain_endpoints.c ---- */
 
-/** The endpoints of the port that e->decision is of, used or not, as "endpoints", "slices" and
- * "topology" of @to. */
+/** Adds all endpoints, used or not, of the port of e->decision to @to: "endpoints", "slices" and
+ * "topology". */
 void explain_endpoints(struct explainer *e, cJSON *to);
 
 /* ---- explain_service.c ---- */
 
-/** The Service of @state, as "service" of the answer: with all of its ports, or with @only in both
- * families, or with those of a name or number. Returns how many ports there were. */
+/** Adds the Service of @state as "service" of the answer: with all of its ports, or only @only in
+ * both families, or those with the name or number @port_name. Returns the number of ports. */
 size_t explain_service(struct explainer *e, const struct service_state *state,
                        const struct port_state *only, const char *port_name);
 
-/** Whether the last version of the Service @id could not be read. */
+/** Whether the latest version of the Service @id is invalid. */
 bool explain_is_outdated(const struct explainer *e, const char *id);
 
 /* ---- explain_address.c ---- */
 
-/** e->asked, which nobody claims: "found", "summary" and "notes" of the answer. */
+/** Explains e->asked, which no Service claims: "found", "summary" and "notes" of the answer. */
 void explain_nobodys(struct explainer *e);
 
 #endif

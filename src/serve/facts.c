@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-/* Most items of a list fit in; the text of a larger tree is copied as it grows. */
+/* Fits most items of a list; larger texts grow by copying. */
 #define FIRST_BYTES 1024
 
 void facts_add_all(cJSON *to, const struct fact *facts, size_t n)

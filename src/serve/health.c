@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Answers on the health address and on the health check node ports, and which of these ports are
- * open. An answer is made from what holds at the moment of the request: nothing is cached.
+ * Answers on the health address and on healthCheckNodePorts, and keeps the latter's listeners.
+ * Answers reflect the state at the time of the request: nothing is cached.
  */
 #include "kube-nftd/serve.h"
 
@@ -14,7 +14,7 @@
 
 #define HEALTHZ_PORT 10256
 
-/* What kube-proxy's JSON has for "never". */
+/* "Never" in kube-proxy's JSON. */
 #define TIME_NEVER "0001-01-01T00:00:00Z"
 
 struct checked_service {
@@ -35,7 +35,7 @@ struct health {
     struct health_counts counts;
     const char *node_name;
     struct hash_table services[FAMILY_COUNT];
-    address_vec addresses[FAMILY_COUNT]; /* where services listen; 0.0.0.0 and :: are all */
+    address_vec addresses[FAMILY_COUNT]; /* where services listen; may be 0.0.0.0 or :: */
 };
 
 static bool all_healthy(const struct health_status *status)
@@ -47,7 +47,7 @@ static bool all_healthy(const struct health_status *status)
     return true;
 }
 
-/* As a JSON string, quotes included. */
+/* A JSON string with quotes, owned by the caller. */
 static char *quoted(const char *text)
 {
     cJSON *json = cJSON_CreateString(text);
@@ -56,7 +56,7 @@ static char *quoted(const char *text)
     return printed;
 }
 
-/* The body of docs/behaviour.md 6.1. cJSON indents in a way of its own, hence the text here. */
+/* The body of docs/behaviour.md 6.1, formatted by hand: cJSON indents differently. */
 static char *service_body(const struct checked_service *service, bool healthy)
 {
     size_t length = strcspn(service->id, "/");
@@ -225,8 +225,8 @@ bool health_service_is_listening(const struct health *health, const char *servic
     return service->ports.n > 0;
 }
 
-/* Opens and closes listeners of @service so that each address has one. Those of all addresses and
- * of one exclude each other, so what is not desired goes first. */
+/* Opens and closes listeners of @service so that each address has one. Closes first: a wildcard
+ * listener and one of a single address exclude each other. */
 static void move_service(struct checked_service *service)
 {
     const address_vec *addresses = &service->health->addresses[service->family];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * libmicrohttpd on libev. The library keeps its sockets in an epoll set of its own; that set's
- * descriptor is watched like any other socket, and its next timeout is one timer. Nothing here
- * blocks, so a slow client costs a connection slot, for a while, and never time of
- * the loop.
+ * libmicrohttpd on libev. The library has its own epoll set; the loop watches that set's descriptor
+ * and has one timer for its next timeout. Nothing here blocks: a slow client occupies a connection
+ * slot for a while, but no time of the loop.
  *
- * The sockets are made here, not by the library: whether one socket serves both families must not
- * depend on its defaults or on the sysctl bindv6only.
+ * The listening socket is created here: whether it is dual-stack must not depend on the library's
+ * defaults or on the sysctl bindv6only.
  */
 #include "kube-nftd/serve.h"
 
@@ -23,8 +22,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-/* For the headers of a request, from when the connection waits for one; and from then on for its
- * body and the answer. In seconds. */
+/* Timeout in seconds for the headers of a request, then again for its body and the answer. */
 #define CLIENT_PATIENCE 10.0
 
 #define BACKLOG 128
@@ -33,15 +31,15 @@
 #define REQUEST_BODY_LIMIT ((size_t)1024 * 1024)
 #define STREAM_BLOCK ((size_t)64 * 1024)
 
-/* A request whose body is still coming. */
-struct coming {
+/* A request whose body is incomplete. */
+struct upload {
     size_t seen; /* bytes of the body, the first of which are kept */
     char body[HTTP_BODY_KEPT + 1];
 };
 
 struct http_client {
-    struct http_client *prev, *next; /* in the list, as long as it is not ended */
-    double since;                    /* its last progress; clock_monotonic */
+    struct http_client *prev, *next; /* in the list unless ended */
+    double since;                    /* time of its last progress; clock_monotonic */
     int fd;
     bool ended;
 };
@@ -51,14 +49,14 @@ struct http_listener {
     struct MHD_Daemon *daemon;
     http_answer_fn answer;
     void *ctx;
-    struct http_client *clients; /* by their last progress; none that was ended */
+    struct http_client *clients; /* ordered by last progress; without ended ones */
     size_t n_clients;
-    bool came, went; /* some clients, since run() began */
+    bool connected, closed; /* some client did, since run() began */
     ev_io io;
     ev_timer timer;
 };
 
-/* A socket that listens. -1 with an error. */
+/* Opens a listening socket. -1 with an error. */
 static int open_socket(const struct listen_address *address, struct error *err)
 {
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, on = 1;
@@ -88,7 +86,7 @@ static int open_socket(const struct listen_address *address, struct error *err)
     return fd;
 }
 
-/* ---- questions and answers ---- */
+/* ---- arguments and answers ---- */
 
 const char *http_request_argument(const struct http_request *request, const char *name)
 {
@@ -192,8 +190,7 @@ static void release(void *cls)
     free(answer);
 }
 
-/* Hands @answer to the library, which copies the headers and owns body or stream from here on,
- * whatever happens. */
+/* Passes @answer to the library, which copies the headers and always takes body or stream. */
 static enum MHD_Result send_answer(struct MHD_Connection *connection,
                                    const struct http_answer *answer)
 {
@@ -237,11 +234,10 @@ static enum MHD_Result answer_request(struct http_listener *listener,
 /* ---- connections ---- */
 
 /*
- * A client is ended that takes too long for its next step, though it may send or read a byte now
- * and then; and where all places are taken, the one whose last step is the longest ago. A client
- * that asks and reads the answer at once is never that one, so a few slow ones cannot keep others
- * from, say, the health check of a load balancer. To end one its socket is shut down; the library
- * sees that and closes it.
+ * A client without progress within the timeout is ended, even if it sends or reads a byte now and
+ * then. If all slots are taken, the one with the oldest progress is ended. That is never a client
+ * that sends a request and reads the answer at once, so slow clients cannot starve a load
+ * balancer's health checks. Ending one shuts down its socket; the library then closes it.
  */
 
 static void end_first(struct http_listener *listener)
@@ -253,7 +249,7 @@ static void end_first(struct http_listener *listener)
     shutdown(client->fd, SHUT_RDWR);
 }
 
-/* The client's headers are there, or its answer is sent. */
+/* The client's headers have arrived, or its answer is sent. */
 static void made_progress(struct http_listener *listener, struct MHD_Connection *connection)
 {
     struct http_client *client =
@@ -271,7 +267,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     struct http_listener *listener = cls;
     struct http_client *client = *state;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        listener->went = true;
+        listener->closed = true;
         if (!client->ended) {
             DL_DELETE(listener->clients, client);
             listener->n_clients--;
@@ -279,7 +275,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
         free(client);
         return;
     }
-    listener->came = true;
+    listener->connected = true;
     *state = client = xcalloc(1, sizeof(*client));
     client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     client->since = clock_monotonic();
@@ -301,23 +297,23 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   size_t *data_size, void **state)
 {
     (void)version;
-    struct coming *coming = *state;
-    if (!coming) {
+    struct upload *upload = *state;
+    if (!upload) {
         made_progress(cls, connection);
-        *state = xcalloc(1, sizeof(*coming));
+        *state = xcalloc(1, sizeof(*upload));
         return MHD_YES;
     }
     if (*data_size == 0)
-        return answer_request(cls, connection, method, url, coming->body);
-    size_t kept = coming->seen < HTTP_BODY_KEPT ? coming->seen : HTTP_BODY_KEPT;
+        return answer_request(cls, connection, method, url, upload->body);
+    size_t kept = upload->seen < HTTP_BODY_KEPT ? upload->seen : HTTP_BODY_KEPT;
     size_t room = HTTP_BODY_KEPT - kept;
-    memcpy(coming->body + kept, data, *data_size < room ? *data_size : room);
-    coming->seen += *data_size;
+    memcpy(upload->body + kept, data, *data_size < room ? *data_size : room);
+    upload->seen += *data_size;
     *data_size = 0;
-    return coming->seen > REQUEST_BODY_LIMIT ? MHD_NO : MHD_YES;
+    return upload->seen > REQUEST_BODY_LIMIT ? MHD_NO : MHD_YES;
 }
 
-/* However it ended. */
+/* On success or failure. */
 static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode why)
 {
@@ -330,16 +326,16 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
 /* ---- the loop ---- */
 
 /*
- * The library takes its listening socket out of the epoll set while it is at its limit of
- * connections and puts it back at the beginning of a run. So a run that has closed one is followed
- * by another, or new clients could wait for ever. One that has accepted a connection has not read
- * from it: another does at once, as the loop's next turn may be a long one.
+ * At its connection limit the library removes the listening socket from the epoll set, and restores
+ * it only at the beginning of a run. So a run that closed a connection is followed by another, or
+ * new clients might wait forever. A run that accepted a connection has not read from it; another
+ * run does so now, since the loop's next iteration may be long.
  */
 static void run(struct http_listener *listener)
 {
-    listener->came = listener->went = false;
+    listener->connected = listener->closed = false;
     MHD_run(listener->daemon);
-    if (listener->came)
+    if (listener->connected)
         MHD_run(listener->daemon);
     ev_timer_stop(listener->loop, &listener->timer);
     double now = clock_monotonic();
@@ -347,7 +343,7 @@ static void run(struct http_listener *listener)
         end_first(listener);
     double wait = listener->clients ? listener->clients->since + CLIENT_PATIENCE - now : INFINITY;
     MHD_UNSIGNED_LONG_LONG milliseconds = 0;
-    if (listener->went || MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)
+    if (listener->closed || MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)
         wait = fmin(wait, (double)milliseconds / 1e3);
     if (isinf(wait))
         return;
@@ -393,8 +389,8 @@ struct http_listener *http_listener_open(struct ev_loop *loop, const struct list
     ev_timer_init(&listener->timer, on_timer, 0, 0);
     listener->io.data = listener->timer.data = listener;
     ev_io_start(loop, &listener->io);
-    /* The first run puts the listening socket into the epoll set, and answers who is there already:
-     * what the answers are made of may not be there yet. */
+    /* The first run adds the listening socket to the epoll set. Deferred to the loop: it also
+     * answers clients, and the data for that may not exist yet. */
     ev_timer_start(loop, &listener->timer);
     return listener;
 }

@@ -20,7 +20,7 @@ bool connections_are_counted(const struct explain_sources *sources)
 
 #define ALL_PORTS UINT32_MAX
 
-/* Of all ports of a Service, or of the one with @index in both families. */
+/* Sums all ports of a Service, or the one with @index, over both families. */
 static uint64_t connections_of(const struct explain_sources *sources,
                                const struct service_state *state, uint32_t index)
 {
@@ -63,9 +63,9 @@ size_t connections_most(const struct explain_sources *sources, size_t most,
 
 /* ---- state ---- */
 
-/* What is the matter with the frontends of a Service. */
-struct trouble {
-    const struct claim *lost; /* the first one that another Service has, or the API server */
+/* Why frontends of a Service are not applied. */
+struct problems {
+    const struct claim *lost; /* the first one owned by another Service or the API server */
     size_t n_lost;
     bool refused, pending, table_lost;
     double waiting; /* seconds */
@@ -80,8 +80,8 @@ static bool is_pending(const struct explain_sources *from, const struct object_v
     return false;
 }
 
-/* Whether a version of the Service or of its slices is not applied yet: nearly always there is
- * none of all that came. */
+/* Whether a version of the Service or of its slices is not applied yet. Checks the pending totals
+ * first, which are nearly always 0. */
 static bool has_pending(const struct explain_sources *from, const char *id)
 {
     object_versions_vec all = {0};
@@ -99,17 +99,17 @@ static bool has_pending(const struct explain_sources *from, const char *id)
     return some;
 }
 
-static struct trouble trouble_of(const struct explain_sources *from,
-                                 const struct service_state *state)
+static struct problems problems_of(const struct explain_sources *from,
+                                   const struct service_state *state)
 {
-    struct trouble trouble = {.pending = has_pending(from, state->service->id)};
+    struct problems problems = {.pending = has_pending(from, state->service->id)};
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct table_view *view = &from->family[i];
         if (!view->ruleset || !state->service->has_cluster_ip[i])
             continue;
-        trouble.table_lost |= ruleset_is_lost(view->ruleset);
-        trouble.pending |= !view->programmed;
-        trouble.waiting = fmax(trouble.waiting, view->waiting);
+        problems.table_lost |= ruleset_is_lost(view->ruleset);
+        problems.pending |= !view->programmed;
+        problems.waiting = fmax(problems.waiting, view->waiting);
     }
     for (const struct port_state *port = state->ports; port; port = port->next) {
         const struct ruleset *ruleset = from->family[port->family].ruleset;
@@ -117,43 +117,43 @@ static struct trouble trouble_of(const struct explain_sources *from,
         for (const struct claim *it = port->claims; it; it = it->next_of_port) {
             const struct frontend_state *target = it->target;
             if (target->reserved || (target->winner && target->winner != port)) {
-                trouble.lost = trouble.lost ? trouble.lost : it;
-                trouble.n_lost++;
+                problems.lost = problems.lost ? problems.lost : it;
+                problems.n_lost++;
             } else if (some_refused) {
-                trouble.refused |= ruleset_is_refused(ruleset, &target->frontend);
+                problems.refused |= ruleset_is_refused(ruleset, &target->frontend);
             }
         }
     }
-    return trouble;
+    return problems;
 }
 
-/* Adds "state", in one word, and "stateText", in more. */
+/* Adds "state" (one word) and "stateText". */
 static void add_state(const struct explain_sources *from, const struct service_state *state,
                       cJSON *to)
 {
-    const struct trouble trouble = trouble_of(from, state);
+    const struct problems problems = problems_of(from, state);
     const char *word = from->from_manifests ? "computed" : "applied", *more = NULL;
     char *text = NULL;
     if (state->service->skipped) {
         word = state->service->type == TYPE_EXTERNAL_NAME ? "ExternalName" : "headless";
-    } else if (trouble.table_lost) {
+    } else if (problems.table_lost) {
         word = "lost";
         more = "the table is gone, or belongs to another program";
-    } else if (trouble.refused) {
+    } else if (problems.refused) {
         word = "rejected";
         more = "rejected by the kernel: see explain";
-    } else if (trouble.pending && !from->from_manifests) {
+    } else if (problems.pending && !from->from_manifests) {
         word = "pending";
-        if (trouble.waiting >= 1)
-            text = xasprintf("pending for %.0f s", floor(trouble.waiting));
-    } else if (trouble.lost) {
-        const struct frontend_state *target = trouble.lost->target;
+        if (problems.waiting >= 1)
+            text = xasprintf("pending for %.0f s", floor(problems.waiting));
+    } else if (problems.lost) {
+        const struct frontend_state *target = problems.lost->target;
         char frontend[FRONTEND_TEXT_SIZE];
         word = "claimed";
         xjoin(&text, "%s belongs to %s", frontend_format(&target->frontend, frontend),
               target->reserved ? "the API server" : target->winner->owner->service->id);
-        if (trouble.n_lost > 1)
-            xjoin(&text, "and %zu more to others", trouble.n_lost - 1);
+        if (problems.n_lost > 1)
+            xjoin(&text, "and %zu more to others", problems.n_lost - 1);
     }
     facts_add(to, fact_text("state", word),
               fact_text("stateText", text   ? text
@@ -164,8 +164,8 @@ static void add_state(const struct explain_sources *from, const struct service_s
 
 /* ---- one Service ---- */
 
-/* By what the slices say. An endpoint of a dual-stack Service is in slices of both families, so one
- * of these counts: the one with more. */
+/* Counts the endpoints in the slices. Dual-stack Services have each endpoint in slices of both
+ * families, so only the family with more counts. */
 static void add_endpoints(const struct explain_sources *from, const char *service_id, cJSON *to)
 {
     struct {
@@ -256,7 +256,7 @@ static cJSON *describe_connections(const struct explain_sources *sources,
     return item;
 }
 
-static bool is_wanted(const struct list_query *query, const struct service *service)
+static bool is_selected(const struct list_query *query, const struct service *service)
 {
     const char *name = strchr(service->id, '/') + 1;
     if (query->name && fnmatch(query->name, name, 0) != 0)
@@ -285,30 +285,30 @@ cJSON *list_facts(const struct explain_sources *sources, const void *query)
     cJSON *root = make_head(sources, LIST_KIND);
     cJSON *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(sources->policy), const struct service_state, it)
-        if (is_wanted(query, it->service))
+        if (is_selected(query, it->service))
             cJSON_AddItemToArray(items, describe(sources, it));
     return root;
 }
 
 /* ---- in pieces ---- */
 
-/* So long a piece takes, and one Service more. */
+/* A piece ends with the first Service after this time. */
 #define PIECE_SECONDS 0.0003
-/* Answers at a time: each has a piece of each turn of the loop. */
+/* Maximum concurrent answers: each generates a piece per loop iteration. */
 #define OPEN_MOST 2
-/* Counts of connections are no older than that when an answer begins. */
+/* Maximum age of connection counts when an answer begins. */
 #define COUNTED_SECONDS 0.1
 
 struct walk {
     struct list_page *page;
-    bool connections;            /* are what it is about, and not all there is to say */
-    struct explain_sources from; /* while a piece is made */
+    bool connections;            /* answers /connections rather than /list */
+    struct explain_sources from; /* valid while a piece is generated */
     struct list_query query;     /* its texts are owned */
     double begun;                /* clock_monotonic */
     size_t cursor;
     bool some, done;
-    VEC(char) text; /* that was not given on yet */
-    size_t given;   /* of it */
+    VEC(char) text; /* the current piece */
+    size_t sent;    /* bytes of it */
 };
 
 static void put(struct walk *walk, const char *text)
@@ -320,7 +320,7 @@ static void put_service(void *ctx, void *item)
 {
     struct walk *walk = ctx;
     const struct service_state *state = item;
-    cJSON *facts = !is_wanted(&walk->query, state->service) ? NULL
+    cJSON *facts = !is_selected(&walk->query, state->service) ? NULL
                    : walk->connections ? describe_connections(&walk->from, state)
                                        : describe(&walk->from, state);
     if (!facts)
@@ -333,13 +333,13 @@ static void put_service(void *ctx, void *item)
     cJSON_Delete(facts);
 }
 
-/* Makes a piece, if there is more to say. */
-static void go_on(struct walk *walk)
+/* Generates the next piece, if any. */
+static void make_piece(struct walk *walk)
 {
     struct list_page *page = walk->page;
     double end = clock_monotonic() + PIECE_SECONDS;
     vec_clear(&walk->text);
-    walk->given = 0;
+    walk->sent = 0;
     if (walk->done)
         return;
     walk->done = !page->sources(page->ctx, &walk->from);
@@ -351,26 +351,26 @@ static void go_on(struct walk *walk)
         walk->done = walk->cursor == 0;
     }
     if (walk->done && walk->connections) {
-        /* The time of what was counted lets a client compute rates. */
+        /* The time of the counts lets a client compute rates. */
         char *text = xasprintf("\n],\"countedAt\":%.6f}\n", page->counted_at(page->ctx));
         put(walk, text);
         free(text);
     } else if (walk->done) {
         put(walk, "\n]}\n");
     } else if (walk->text.n == 0) {
-        put(walk, "\n"); /* of what was not wanted; an empty piece would be the end */
+        put(walk, "\n"); /* no Service matched, and an empty piece would end the body */
     }
 }
 
-static size_t give_on(void *ctx, char *to, size_t room)
+static size_t send_piece(void *ctx, char *to, size_t room)
 {
     struct walk *walk = ctx;
-    if (walk->given == walk->text.n)
-        go_on(walk);
-    size_t left = walk->text.n - walk->given, n = left < room ? left : room;
+    if (walk->sent == walk->text.n)
+        make_piece(walk);
+    size_t left = walk->text.n - walk->sent, n = left < room ? left : room;
     if (n)
-        memcpy(to, walk->text.v + walk->given, n);
-    walk->given += n;
+        memcpy(to, walk->text.v + walk->sent, n);
+    walk->sent += n;
     return n;
 }
 
@@ -407,12 +407,12 @@ static void answer_list(struct list_page *page, bool connections,
     page->open++;
     cJSON *head = make_head(&sources, connections ? CONNECTIONS_KIND : LIST_KIND);
     char *text = facts_print(head);
-    text[strlen(text) - 1] = '\0'; /* its brace is the last of all */
+    text[strlen(text) - 1] = '\0'; /* the closing brace comes last */
     put(walk, text);
     put(walk, ",\"items\":[");
     free(text);
     cJSON_Delete(head);
-    http_answer_stream(answer, "application/json", give_on, end, walk);
+    http_answer_stream(answer, "application/json", send_piece, end, walk);
 }
 
 void list_answer(void *page, const struct http_request *request, struct http_answer *answer)

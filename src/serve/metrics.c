@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The list of metrics. Those whose names begin with kubeproxy_ are kube-proxy's, with its names,
- * labels, types and buckets (docs/behaviour.md 7). Of them
- * kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total is left out, since there is nothing to
- * count: what falls out of use goes in a transaction like any other.
+ * The list of metrics. Those with the prefix kubeproxy_ are kube-proxy's, with its names, labels,
+ * types and buckets (docs/behaviour.md 7).
+ * kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total is omitted: unused objects are deleted
+ * in ordinary transactions here, so nothing could be counted.
  */
 #include "kube-nftd/serve.h"
 
@@ -21,7 +21,7 @@
 #define COMPILER "gcc"
 #endif
 
-/* As Go calls them. */
+/* Go's names. */
 #if defined(__x86_64__)
 #define ARCHITECTURE "amd64"
 #elif defined(__aarch64__)
@@ -40,8 +40,8 @@
 #define ARCHITECTURE "unknown"
 #endif
 
-/* Which struct a value is a member of: metrics_sources, or one that is there for each IP family in
- * use or for each kind of object. CONSTANT: the value is 1. */
+/* The struct that contains a value: metrics_sources, or one per IP family in use or per kind of
+ * object. CONSTANT: the value is 1. */
 enum place { CONSTANT, ONCE, OF_FAMILY, OF_SYNCS, OF_TABLE, OF_FLOWS, OF_KIND };
 
 struct member {
@@ -50,16 +50,16 @@ struct member {
 };
 
 struct metric {
-    const char *name, *type, *help; /* no name: more samples of the metric before */
+    const char *name, *type, *help; /* no name: more samples of the previous metric */
     enum place place;
     struct member value;
     struct member when; /* no sample while this and the value are 0; NONE: always a sample */
     struct metrics_label labels[METRICS_LABELS_MOST];
-    /* In place of all that: writes samples with labels of any value. */
+    /* Replaces all of the above: writes samples with arbitrary labels. */
     void (*write)(const struct metrics_sources *sources, struct metrics_page *page);
 };
 
-/* ---- samples with labels of any value ---- */
+/* ---- samples with arbitrary labels ---- */
 
 static void write_connections(const struct metrics_sources *sources, struct metrics_page *page)
 {
@@ -311,7 +311,7 @@ static const struct metric metrics[] = {
 
 /* ---- the page ---- */
 
-/* The struct at @place with number @i; NULL if there is none. */
+/* The struct number @i at @place; NULL if there is none. */
 static const void *base_of(const struct metrics_sources *sources, enum place place, int i)
 {
     const struct table_view *family = &sources->proxy.family[i % FAMILY_COUNT];
@@ -337,7 +337,7 @@ static double number_at(const void *base, const struct member *member)
                                               : *(const uint8_t *)at;
 }
 
-/* The labels of @metric and @place's own, sorted by name. Returns how many. */
+/* Merges the labels of @metric with @own, sorted by name. Returns their number. */
 static size_t collect_labels(const struct metric *metric, struct metrics_label own,
                              struct metrics_label labels[METRICS_LABELS_MOST + 1])
 {
@@ -367,8 +367,8 @@ static void write_value(const struct metric *metric, const void *base, struct me
         return;
     }
     double value = metric->value.type == NONE ? 1 : number_at(base, &metric->value);
-    bool wanted = metric->when.type == NONE || value > 0 || number_at(base, &metric->when) > 0;
-    if (wanted && !isnan(value))
+    bool desired = metric->when.type == NONE || value > 0 || number_at(base, &metric->when) > 0;
+    if (desired && !isnan(value))
         metrics_sample(page, labels, n, value);
 }
 

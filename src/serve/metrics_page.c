@@ -8,19 +8,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Room for a number as it is printed. */
+/* Size of a printed number. */
 #define NUMBER_SIZE 32
 
 struct metrics_page {
     FILE *out;
-    /* The family that was begun last. */
+    /* The current family. */
     const char *name, *type, *help;
-    bool headed; /* its HELP and TYPE are there */
+    bool headed; /* its HELP and TYPE are written */
 };
 
 /* ---- texts and numbers ---- */
 
-/* In HELP lines quotes stand as they are. */
+/* HELP lines do not escape quotes. */
 static void put_escaped(FILE *out, const char *text, bool quoted)
 {
     for (; *text; text++) {
@@ -33,7 +33,7 @@ static void put_escaped(FILE *out, const char *text, bool quoted)
     }
 }
 
-/* With as few digits as give the same number again. */
+/* The fewest digits that parse to the same number. */
 static const char *format_number(double value, char text[NUMBER_SIZE])
 {
     if (isnan(value))
@@ -48,7 +48,7 @@ static const char *format_number(double value, char text[NUMBER_SIZE])
     return text;
 }
 
-/* One sample, behind the head of its family if it is the first; @suffix goes behind the name. */
+/* Writes a sample, after the family's head if it is the first; @suffix extends the name. */
 static void put_line(struct metrics_page *page, const char *suffix,
                      const struct metrics_label *labels, size_t n, double value)
 {

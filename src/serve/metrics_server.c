@@ -38,8 +38,8 @@ struct metrics {
 #define WINDOW_BITS (15 + 16)
 #define MEMORY_LEVEL 8
 
-/* Whether a header Accept-Encoding (NULL: none) takes gzip: it names gzip, x-gzip or *, with a
- * quality (";q=0.5") that is not 0. */
+/* Whether a header Accept-Encoding (NULL: none) accepts gzip: it names gzip, x-gzip or *, with a
+ * quality (";q=0.5") other than 0. */
 static bool takes_gzip(const char *accept_encoding)
 {
     char *list = xstrdup(accept_encoding ? accept_encoding : ""), *rest = list, *item;
@@ -60,7 +60,7 @@ static bool takes_gzip(const char *accept_encoding)
     return named ? gzip : any;
 }
 
-/* Compresses the body of @answer, which is not empty; it stays as it is if that does not go. */
+/* Compresses the non-empty body of @answer; leaves it unchanged on failure. */
 static void compress_body(struct http_answer *answer)
 {
     z_stream stream = {0};
@@ -105,7 +105,7 @@ static void answer_metrics(void *ctx, const struct http_request *request,
     answer_metrics_of(metrics->write, metrics->ctx, request, answer);
 }
 
-/* The only check passes whenever it is made. */
+/* The only check always passes. */
 static void write_slis(void *ctx, struct metrics_page *page)
 {
     static const struct metrics_label check[] = {{"name", "ping"}, {"type", "healthz"}},

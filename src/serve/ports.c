@@ -6,18 +6,18 @@
 #include <ev.h>
 #include <utlist.h>
 
-/* How often one of those that wait is tried, in turn. It costs some system calls. */
+/* Interval between retries of one waiting socket. A retry costs some system calls. */
 #define RETRY_SECONDS 0.2
-/* Each so manieth time it is all of them, and they are reported. */
+/* Every so many retries, all sockets are retried and failures reported. */
 #define ALL_EVERY 25
 
 struct port {
-    struct port *prev, *next; /* in ports->waiting, while there is no listener */
+    struct port *prev, *next; /* in ports->waiting while listener is NULL */
     struct ports *ports;
     struct listen_address address;
     struct http_listener *listener;
     const struct port_event *event;
-    const char *id; /* of the object that it is about */
+    const char *id; /* of the object of the event */
     http_answer_fn answer;
     void *ctx;
     char *name;
@@ -26,9 +26,9 @@ struct port {
 struct ports {
     struct ev_loop *loop;
     const char *subsystem;
-    const struct event_sink *events; /* NULL: nobody wants them */
-    struct port *waiting;            /* the first one is tried next */
-    unsigned tries;                  /* until all are tried */
+    const struct event_sink *events; /* NULL: no events */
+    struct port *waiting;            /* the head is retried next */
+    unsigned tries;                  /* until all are retried */
     ev_timer retry;
 };
 
@@ -76,9 +76,8 @@ static bool try_again(struct port *port, bool reports)
     return done;
 }
 
-/* What the first one was waiting for ended with whoever held it, as a daemon that this one
- * replaces: the others need not wait either. If it goes on, it is the last, since it may wait for
- * ever. */
+/* If the head succeeds, the process that blocked it has probably ended, and the others are retried
+ * too. If it fails, it moves to the tail, since it may wait forever. */
 static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
@@ -94,7 +93,7 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
     }
     DL_FOREACH_SAFE(ports->waiting, port, next)
     {
-        /* The list holds what is gone through; the static analyzer does not see that. */
+        /* Always true here; helps the static analyzer. */
         if (ports->waiting)
             try_again(port, all);
     }

@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-/* An answer that is being made. */
+/* The state of an answer under construction. */
 struct page {
     const struct explain_sources *sources;
-    bool refused[FAMILY_COUNT]; /* something of the Service */
+    bool refused[FAMILY_COUNT]; /* the kernel rejected a frontend of the Service */
     cJSON *json;
-    const char *reason; /* why not all is in the kernel; NULL: it is */
+    const char *reason; /* why not all is applied; NULL: it is */
 };
 
-/* Whether the kernel refused a frontend of the Service @id. */
+/* Whether the kernel rejected a frontend of the Service @id. */
 static bool is_refused(const struct explain_sources *sources, const char *id, enum family family)
 {
     const struct service_state *service = policy_find_service(sources->policy, id);
@@ -68,7 +68,7 @@ static void add_slices(struct page *page, const char *service_id)
     vec_free(&all);
 }
 
-/* The status of the answer, and the rest of the page. */
+/* Completes the page and returns the HTTP status. */
 static unsigned answer_service(struct page *page, const char *id)
 {
     const struct explain_sources *sources = page->sources;
@@ -85,7 +85,7 @@ static unsigned answer_service(struct page *page, const char *id)
     return page->reason ? 503 : 200;
 }
 
-/* Whether it could be the name of anything; it goes into the answer. */
+/* Whether @text could be a name; it is repeated in the answer. */
 static bool is_name(const char *text)
 {
     if (!text || !*text)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A change that waits for longer is a problem, in seconds. */
+/* Seconds after which a pending change is a problem. */
 #define PATIENCE 5.0
 
 static void add_time(cJSON *to, const char *key, double seconds)
@@ -21,7 +21,7 @@ static void add_time(cJSON *to, const char *key, double seconds)
     facts_add(to, fact_text(key, seconds > 0 ? text : NULL));
 }
 
-/* The number as @key, and for people as @key with "Text": "1h2m3s". */
+/* Adds the number as @key, and "1h2m3s" for people as @key with the suffix "Text". */
 static void add_seconds(cJSON *to, const char *key, double seconds)
 {
     char *name = xasprintf("%sText", key);
@@ -32,7 +32,7 @@ static void add_seconds(cJSON *to, const char *key, double seconds)
     free(name);
 }
 
-/* ---- what is not well ---- */
+/* ---- problems ---- */
 
 static void judge_family(const struct table_view *it, const char *name, bool complete,
                          cJSON *problems)

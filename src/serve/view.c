@@ -10,7 +10,7 @@ typedef VEC(char) text_vec;
 
 /* ---- values ---- */
 
-/* What is at @path, which is @length long; NULL: nothing. */
+/* The value at @path (@length bytes); NULL: none. */
 static const cJSON *find(const cJSON *item, const char *path, size_t length)
 {
     char *copy = xstrndup(path, length), *rest = copy, *key;
@@ -29,7 +29,7 @@ static bool is_value(const cJSON *value)
     return cJSON_IsTrue(value) || (value && value->child);
 }
 
-/* Texts come from objects that anybody may have written: no control characters reach a terminal. */
+/* Texts come from untrusted objects: keep control characters from the terminal. */
 static void put_text(text_vec *out, const char *text)
 {
     while (*text) {
@@ -61,7 +61,7 @@ static void put_value(text_vec *out, const cJSON *value)
 
 /* ---- lines ---- */
 
-/* Whether "path", "!path" or "path=word" holds of @item. */
+/* Whether "path", "!path" or "path=word" holds for @item. */
 static bool holds(const char *condition, const char *end, const cJSON *item)
 {
     bool negated = *condition == '!';
@@ -120,7 +120,7 @@ static char *make_line(const char *line, const cJSON *item)
 
 typedef VEC(size_t) widths_vec;
 
-/* Bytes that begin a character that takes a place. */
+/* Whether @byte begins a character that occupies a column. */
 static bool takes_place(char byte)
 {
     return ((unsigned char)byte & 0xc0) != 0x80 && (unsigned char)byte >= ' ';
@@ -143,7 +143,7 @@ static void measure(widths_vec *widths, const char *line)
     }
 }
 
-/* A line of a table is cut, others go on in the terminal's next line. */
+/* Truncates lines of a table; others wrap in the terminal. */
 static void put_line(const char *line, const widths_vec *widths, const struct view_style *style,
                      FILE *out)
 {
@@ -167,7 +167,7 @@ static void put_line(const char *line, const widths_vec *widths, const struct vi
     fputc('\n', out);
 }
 
-/* The title of a table with the first item @first, or else its line, for the caller to free. */
+/* The title line of a table with the first item @first, or its line; owned by the caller. */
 static char *join_columns(const struct column *columns, const cJSON *first, bool wide, bool title)
 {
     text_vec out = {0};
@@ -245,7 +245,7 @@ void view_print_json(const cJSON *facts, FILE *out)
     for (const char *s = text; *s;) {
         uint32_t code;
         size_t length = utf8_decode(s, &code);
-        /* In strings only, so it may be escaped. */
+        /* Occurs only inside strings, so it can be escaped. */
         if (length > 1 && utf8_is_control(code))
             fprintf(out, "\\u%04x", code);
         else
