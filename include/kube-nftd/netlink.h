@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Talks to the kernel: nf_tables batches and dumps, events of tables, conntrack, addresses. Knows
- * nftables, not Kubernetes. Errors carry what the kernel said. Nothing here waits for anybody but
- * the kernel.
+ * Netlink: nf_tables batches and dumps, table events, conntrack, host addresses. Knows nftables,
+ * not Kubernetes. Errors carry the kernel's reason. Calls block on the kernel only.
  */
 #ifndef KUBE_NFTD_NETLINK_H
 #define KUBE_NFTD_NETLINK_H
@@ -22,118 +21,116 @@ struct nftnl_set;
 /* ---- messages: message.c ---- */
 
 /**
- * A socket for @protocol (NETLINK_NETFILTER, ...), bound to multicast @groups, with room for @room
- * bytes that wait to be read (0: as many as usual), which the caller closes with
- * mnl_socket_close(). NULL with an error that begins with @what.
+ * Opens a socket for @protocol (NETLINK_NETFILTER, ...), bound to multicast @groups, with a receive
+ * buffer of @room bytes (0: the default). The caller closes it with mnl_socket_close(). NULL on
+ * error; the text begins with @what.
  * @flags  SOCK_NONBLOCK or 0
  */
 struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
                                 const char *what, struct error *err);
 
-/** A request in @buffer, which has room for it, with the header (@length bytes) that its protocol
- * has. */
+/** Builds a request in @buffer, which must be large enough, with a protocol header of @length
+ * bytes. */
 struct nlmsghdr *netlink_request(void *buffer, uint16_t type, uint16_t flags, uint32_t sequence,
                                  const void *header, size_t length);
 
 /**
- * Sends @request, which asks for a dump or an acknowledgement, and gives each message of the answer
- * to @fn (may be NULL). 0 or an errno. If what a dump reads changes meanwhile, some of it may be
- * missing or come twice: that is EINTR if @overtaken is NULL, else it is set (and not cleared
- * otherwise). Not for hot paths.
+ * Sends @request, which requests a dump or an acknowledgement, and passes each message of the reply
+ * to @fn (may be NULL). Returns 0 or an errno. A dump that a concurrent change interrupted may miss
+ * entries or repeat them: EINTR if @overtaken is NULL, else *@overtaken is set (never cleared). Not
+ * for hot paths.
  */
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
                 bool *overtaken);
 
-/** How many of @length bytes, from their beginning on, are whole messages. To be asked before
- * libmnl goes through them: it takes the length of a message for a number with a sign, and so one
- * of 2 GiB or more for one that fits. */
+/** Returns how many of @length bytes are whole messages, from the start. Call it before libmnl
+ * walks them: libmnl reads the message length as signed, so a length of 2 GiB or more passes its
+ * check. */
 size_t netlink_whole(const void *messages, size_t length);
 
-/** The errno that the kernel answered, 0 for an acknowledgement; EPROTO for a number that is none.
- */
+/** The errno in an answer: 0 for an acknowledgement, EPROTO for a number out of range. */
 int netlink_errno(const struct nlmsgerr *answer);
 
-/** AF_INET or AF_INET6, which NFPROTO_IPV4 and NFPROTO_IPV6 are, too. */
+/** AF_INET or AF_INET6; NFPROTO_IPV4 and NFPROTO_IPV6 have the same values. */
 uint8_t netlink_family(enum family family);
 
-/** The family with that number. False if it is none of the two. */
+/** Converts AF_INET or AF_INET6 to @family. False for any other number. */
 bool netlink_family_of(uint8_t number, enum family *family);
 
-/** The first attribute of @type behind the header (@length bytes) of a message, or NULL. */
+/** The first attribute of @type after the protocol header (@length bytes), or NULL. */
 const struct nlattr *netlink_attribute(const struct nlmsghdr *message, size_t length,
                                        uint16_t type);
 
-/** The same of a message of nfnetlink (nf_tables, conntrack, ipset). */
+/** Likewise for nfnetlink messages (nf_tables, conntrack, ipset). */
 const struct nlattr *nfnl_attribute(const struct nlmsghdr *message, uint16_t type);
 
 /** The first attribute of @type in @nest; NULL if there is none or @nest is NULL. */
 const struct nlattr *netlink_inside(const struct nlattr *nest, uint16_t type);
 
-/** The text in @attribute; NULL if that is NULL or what it holds does not end with a NUL. */
+/** The string in @attribute; NULL if @attribute is NULL or not NUL-terminated. */
 const char *netlink_text(const struct nlattr *attribute);
 
-/** The number of 32 bits in @attribute, in the network's byte order; @standard if there is none. */
+/** The big-endian u32 in @attribute, in host byte order; @standard if absent or too short. */
 uint32_t netlink_number(const struct nlattr *attribute, uint32_t standard);
 
-/* An element of a set or map; borrowed. */
 struct nft_element {
     const uint8_t *key;
     size_t key_length;
     const uint8_t *data;
     size_t data_length; /* 0 for sets and verdict maps */
-    const char *chain;  /* that a verdict goes to; NULL if it is none, or another one */
+    const char *chain;  /* target of a goto; NULL for other verdicts and plain data */
     uint32_t flags;     /* NFT_SET_ELEM_INTERVAL_END, NFT_SET_ELEM_CATCHALL */
     uint64_t packets;   /* of its counter; 0 without one */
 };
 
 typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
 
-/** Gives each element in a NFT_MSG_NEWSETELEM to @fn. Returns how many there were. */
+/** Passes each element of a NFT_MSG_NEWSETELEM to @fn. Returns their number. */
 size_t nft_element_each(const struct nlmsghdr *message, nft_element_fn fn, void *ctx);
 
 /*
  * ---- batches: batch.c ----
  *
- * Messages for one table (or for tables of one name in both families), which the kernel takes as
- * one transaction. They are written straight into one growing buffer, elements without an
- * allocation for each.
+ * A batch holds messages for one table (or for the tables of one name in both families), which the
+ * kernel applies as one transaction. Messages are encoded straight into one growing buffer;
+ * elements need no allocation of their own.
  */
 
-/* Of NFTA_TABLE_FLAGS. Debian 12's header does not know the last one. */
+/* NFTA_TABLE_FLAGS. Debian 12's header lacks the last one. */
 #define NFT_TABLE_DORMANT 0x1u
 #define NFT_TABLE_OWNED 0x2u
 #define NFT_TABLE_PERSISTENT 0x4u
 
 enum nft_element_op { ELEMENT_ADD, ELEMENT_DELETE };
 
-/* A message that the kernel refused. */
+/* A message that the kernel rejected. */
 struct nft_refusal {
-    size_t message; /* its offset in the buffer; NFT_NO_MESSAGE if the kernel names none */
+    size_t message; /* offset in the buffer; NFT_NO_MESSAGE if the kernel named none */
     int why;        /* an errno */
 };
 
 #define NFT_NO_MESSAGE SIZE_MAX
 
 struct nft_batch {
-    char *buffer; /* messages, without the begin and end of the transaction */
+    char *buffer; /* messages, without the batch begin and end */
     size_t used, capacity;
     uint32_t sequence;    /* of the next message */
-    uint32_t last_set_id; /* of anonymous sets: the next one is one more */
+    uint32_t last_set_id; /* last id given to an anonymous set */
     uint8_t nf_family;    /* NFPROTO_IPV4 or NFPROTO_IPV6 */
     char *table;
-    size_t elements[2]; /* how many, by enum nft_element_op */
-    /* Where the buffer may be cut if the kernel cannot take it in one piece, */
+    size_t elements[2]; /* number of elements, by enum nft_element_op */
+    /* Offsets where the buffer may be cut if the kernel cannot take it in one piece, */
     VEC(size_t) cuts;
-    size_t piece; /* or if it is longer than so many bytes; 0: never for that */
-    /* Set while elements are added that must be in one transaction: they make no place to cut. */
+    size_t piece; /* or if it is longer than this many bytes; 0: no limit */
+    /* While set, elements must stay in one transaction and no cuts are recorded. */
     bool together;
-    /* Each element has a message of its own: the kernel judges all messages, but each only up to
-     * its first error. Until nft_batch_clear(). */
+    /* One message per element. The kernel checks every message, but stops within a message at its
+     * first error. Reset by nft_batch_clear(). */
     bool singly;
-    /* What the last nft_socket_commit() that failed has said. */
+    /* Errors of the last failed nft_socket_commit(). */
     VEC(struct nft_refusal) refusals;
-    bool nothing_applied; /* of all of it: the kernel holds what it held before */
-    /* The last message, if more elements may come to it. */
+    bool nothing_applied; /* the failed commit changed nothing in the kernel */
+    /* The last message, while more elements may be appended to it. */
     struct {
         bool open;
         enum nft_element_op op;
@@ -142,79 +139,78 @@ struct nft_batch {
     } current;
 };
 
-/** An empty batch for table @table (copied) of @family. Release with nft_batch_release(). */
+/** Initialises an empty batch for @table (copied) of @family. Release with nft_batch_release(). */
 void nft_batch_init(struct nft_batch *batch, enum family family, const char *table);
 void nft_batch_release(struct nft_batch *batch);
 
-/** Empties the batch; gives memory back if it holds much. */
+/** Empties the batch; frees a large buffer. */
 void nft_batch_clear(struct nft_batch *batch);
 
-/** What follows is about the table of that name of @family. */
+/** Later messages address the table of @family. */
 void nft_batch_turn_to(struct nft_batch *batch, enum family family);
 
 bool nft_batch_is_empty(const struct nft_batch *batch);
 
-/** Makes the table, with a comment that nft shows (at most 127 bytes). @owned: only this program's
- * socket can change it until that is closed; then the table stays and may be claimed. From Linux
- * 6.9 on; older kernels refuse with EOPNOTSUPP. */
+/** Creates the table, with a comment that nft shows (at most 127 bytes). @owned: only this socket
+ * can change it. When the socket closes, the table stays and another process may claim it. Needs
+ * Linux 6.9; older kernels return EOPNOTSUPP. */
 void nft_batch_add_table(struct nft_batch *batch, bool owned, const char *comment);
 
-/** Gives a table that is there other flags: to become the owner of one that can be owned (EPERM if
- * it has another one), or to wake up one that was made dormant. */
+/** Changes the flags of an existing table: to claim an unowned one (EPERM if another socket owns
+ * it), or to wake a dormant one. */
 void nft_batch_set_table_flags(struct nft_batch *batch, uint32_t flags);
 
-/** Deletes the table, which must be there, with all that is in it. */
+/** Deletes the table, which must exist, with its contents. */
 void nft_batch_delete_table(struct nft_batch *batch);
 
 /** Deletes all elements of a set. */
 void nft_batch_flush_set(struct nft_batch *batch, const char *set);
 
-/** Deletes one rule, all rules of a chain, or a chain that has none and that no rule names. */
+/** Deletes one rule, all rules of a chain, or an empty, unreferenced chain. */
 void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t handle);
 void nft_batch_flush_chain(struct nft_batch *batch, const char *chain);
 void nft_batch_delete_chain(struct nft_batch *batch, const char *chain);
 
-/** Makes a set, chain or rule. The table is filled in; the objects are borrowed. A chain must not
- * be there yet: rules that two programs add to it for the first time would be in it twice. */
+/** Creates a set, chain or rule. The table name is filled in; the objects are borrowed. A chain
+ * must not exist yet: if two programs created it at once, both would append their rules to it. */
 void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set);
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain);
 void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule);
 
-/** Adds or deletes one element of @set (a string that lives until nft_batch_finish()). @data is
- * NULL for sets and deletions. Elements of the same set in a row share messages. */
+/** Adds or deletes one element of @set (a string that must live until nft_batch_finish()). @data is
+ * NULL for sets and deletions. Consecutive elements of one set share messages. */
 void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
                        const void *key, size_t key_length, const void *data, size_t data_length);
 
-/** Adds or deletes a range of a set with the flag interval. Both ends belong to it. The kernel
- * holds it as two elements, the second one (flagged NFT_SET_ELEM_INTERVAL_END) right behind @last,
- * unless that is the highest key there is. */
+/** Adds or deletes an inclusive range of an interval set. The kernel stores it as two elements:
+ * @first, and the key after @last, flagged NFT_SET_ELEM_INTERVAL_END. The second is omitted if
+ * @last is the highest possible key. */
 void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char *set,
                      const void *first, const void *last, size_t key_length);
 
-/** Adds an element to a verdict map: @key -> goto @chain. */
+/** Adds a verdict map element: @key -> goto @chain. */
 void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,
                             size_t key_length, const char *chain);
 
-/** Adds an element that packets count themselves in, with so many to begin with. It is none of
- * those that the batch counts. */
+/** Adds an element with a counter that starts at @packets. Not included in batch->elements. */
 void nft_batch_counting_element(struct nft_batch *batch, const char *set, const void *key,
                                 size_t key_length, uint64_t packets);
 
-/** Adds the elements of an anonymous set, each @key_length bytes long, one behind the other. */
+/** Adds the elements of an anonymous set: @n consecutive keys of @key_length bytes. */
 void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
                                   size_t key_length, size_t n);
 
-/** Says that a later message does not need to be in one transaction with the earlier ones. */
+/** Allows a cut here: later messages need not share a transaction with earlier ones. */
 void nft_batch_may_cut(struct nft_batch *batch);
 
-/** The next element begins a message. */
+/** Closes the open element message; the next element starts a new one. */
 void nft_batch_finish(struct nft_batch *batch);
 
 /*
  * ---- the socket: nft_socket.c ----
  *
- * The one netlink socket to nf_tables: sends batches, reads tables back. The kernel works on a
- * batch inside the send, so its answers are there when the send returns.
+ * The one netlink socket to nf_tables: sends batches, reads tables back. The kernel processes a
+ * batch within the send, so its answers are queued when the send returns.
  */
 
 struct nft_socket;
@@ -222,89 +218,86 @@ struct nft_socket;
 struct nft_socket *nft_socket_open(struct error *err);
 void nft_socket_close(struct nft_socket *socket);
 
-/** By which the kernel names the socket in events. */
+/** The netlink port that events of this socket's changes carry. */
 uint32_t nft_socket_port(const struct nft_socket *socket);
 
-/** @monitor does not listen while large batches are committed; NULL: nobody listens. */
+/** Sets the monitor that is muted while large batches are committed; NULL: none. */
 void nft_socket_set_monitor(struct nft_socket *socket, struct table_monitor *monitor);
 
 /**
- * Sends @batch and reads the kernel's answers. 0: everything is applied. -1: the error names
- * what was refused first, @batch->refusals has all that the kernel named (they may be less than
- * it found: there is room for some thousands), and @batch->nothing_applied says whether it holds
- * what it held before. If that is not so, some of it may be applied, or all if the kernel's
- * answer was lost.
- * A batch that the socket's buffer cannot hold even after growing it (that takes CAP_NET_ADMIN in
- * the first user namespace), that the kernel has no memory for in one piece, or that is longer than
- * @batch->piece, is cut where the batch allows it and goes in several transactions; then the first
- * ones may be applied after a -1.
+ * Sends @batch and reads the answers. 0: all of it is applied. -1: @err names the first rejected
+ * message, @batch->refusals lists all that the kernel reported (possibly not all: the receive
+ * buffer holds some thousands), and @batch->nothing_applied says whether the kernel's state is
+ * unchanged. If it is false, the batch may be applied in part, or in full if the answer was lost.
+ * A batch is split at its cuts into several transactions if it exceeds @batch->piece, if the kernel
+ * lacks memory for it in one piece, or if it exceeds the socket buffer even after growing (which
+ * takes CAP_NET_ADMIN in the initial user namespace). After -1 the first transactions may then be
+ * applied.
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 
-/** Whether the kernel would take @batch; nothing of it is applied. 0: it would. -1: the error says
- * what was refused, and @why (if not NULL) is the errno. Chains of a new table that lead to each
- * other are not found: there the kernel looks for them when it commits, and only then. */
+/** Dry run: checks @batch without applying it. 0: the kernel would accept it. -1: @err names the
+ * first error, @why (if not NULL) gets the errno. Loops between chains of a new table are not
+ * detected: the kernel checks for them only on commit. */
 int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *why,
                      struct error *err);
 
-/* ---- what the kernel holds: nft_reading.c ---- */
+/* ---- reading the kernel's state: nft_reading.c ---- */
 
-/** The number of the ruleset's generation: one more after each transaction of anybody in this
- * network namespace. */
+/** Reads the ruleset's generation, which every transaction in this network namespace increments. */
 int nft_socket_generation(struct nft_socket *socket, uint32_t *generation, struct error *err);
 
 struct nft_table_state {
     bool exists;
-    char *comment; /* to be freed by the caller; NULL if it has none */
+    char *comment; /* the caller frees it; NULL: none */
     uint32_t flags;
-    uint32_t owner;       /* the netlink port of who alone may change it; 0: everybody may */
-    bool owned_elsewhere; /* by another socket than this one */
+    uint32_t owner; /* netlink port of the owner; 0: unowned */
+    bool owned_elsewhere;
 };
 
 int nft_socket_read_table(struct nft_socket *socket, enum family family, const char *table,
                           struct nft_table_state *state, struct error *err);
 
-/** Gives all elements of a set or map to @fn. -1 also if the set changed meanwhile: read again. */
+/** Passes all elements of a set or map to @fn. -1 also if the set changed meanwhile: read again. */
 int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,
                              const char *set, nft_element_fn fn, void *ctx, struct error *err);
 
-/** How many elements a set or map has, in @count. @known: whether the kernel says so, as new ones
- * do (Linux 6.18); false, too, for a set that is not there. */
+/** Reads the number of elements of a set or map. @known is false if the kernel does not report it
+ * (before Linux 6.18) or the set does not exist. */
 int nft_socket_count_elements(struct nft_socket *socket, enum family family, const char *table,
                               const char *set, uint32_t *count, bool *known, struct error *err);
 
-/* Keys of one length, one behind the other. */
+/* Consecutive keys of one length. */
 struct nft_keys {
     const uint8_t *bytes;
     size_t length; /* of each */
-    size_t n;      /* NFT_KEYS_MOST at most */
+    size_t n;      /* at most NFT_KEYS_MOST */
 };
 
-/* The answers to so many fit into a socket's buffer as it is. */
+/* The answers to this many fit the default socket buffer. */
 #define NFT_KEYS_MOST 32
 
-/** Gives the elements of a set or map with @keys to @fn, in their order, up to the first one that
- * is not there; @found: how many. For a set of ranges, the one that a key is in (of single fields:
- * its start). Costs a lookup each, whatever the set holds. A set or table that is not there is as
- * good as an empty one. */
+/** Looks up @keys in a set or map and passes the elements to @fn in order, up to the first missing
+ * one; @found gets their number. In an interval set a key finds the range that contains it (for
+ * single fields: its start). Costs one lookup per key, whatever the size of the set. A missing set
+ * or table counts as empty. */
 int nft_socket_get_elements(struct nft_socket *socket, enum family family, const char *table,
                             const char *set, const struct nft_keys *keys, nft_element_fn fn,
                             void *ctx, size_t *found, struct error *err);
 
-/** The same of one key. */
+/** The same for one key. */
 int nft_socket_get_element(struct nft_socket *socket, enum family family, const char *table,
                            const char *set, const void *key, size_t key_length, nft_element_fn fn,
                            void *ctx, struct error *err);
 
-/* Each takes one object, borrowed. */
 typedef void (*nft_rule_fn)(void *ctx, struct nftnl_rule *rule);
 typedef void (*nft_chain_fn)(void *ctx, struct nftnl_chain *chain);
 
-/** Gives all rules of a table to @fn, chain by chain. -1 also if they changed meanwhile. */
+/** Passes all rules of a table to @fn, chain by chain. -1 also if they changed meanwhile. */
 int nft_socket_read_rules(struct nft_socket *socket, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err);
 
-/** Gives all chains of a table to @fn. -1 also if they changed meanwhile. */
+/** Passes all chains of a table to @fn. -1 also if they changed meanwhile. */
 int nft_socket_read_chains(struct nft_socket *socket, enum family family, const char *table,
                            nft_chain_fn fn, void *ctx, struct error *err);
 
@@ -312,87 +305,83 @@ int nft_socket_read_chains(struct nft_socket *socket, enum family family, const 
 struct nft_dump {
     uint16_t type; /* NFT_MSG_GETCHAIN, NFT_MSG_GETSET, NFT_MSG_GETSETELEM or NFT_MSG_GETRULE */
     const char *table;
-    const char *set; /* whose elements; for NFT_MSG_GETSETELEM alone */
+    const char *set; /* for NFT_MSG_GETSETELEM only */
 };
 
-/** Gives each message of a dump to @fn as the kernel sends it: for tables of others, whose contents
- * libnftnl need not know. @overtaken as in netlink_ask(); for elements the kernel does not tell.
- * Chains of other tables may come too. */
+/** Passes each message of a dump to @fn undecoded, for tables of other programs, whose contents
+ * libnftnl may not know. @overtaken as in netlink_ask(); the kernel does not report it for
+ * elements. Chains of other tables may be included. */
 int nft_socket_dump(struct nft_socket *socket, enum family family, const struct nft_dump *what,
                     mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err);
 
-/* The elements of a set, read in pieces, on a socket of its own. The kernel makes the next piece
- * when it is asked for, by counting off from the beginning what it gave already. So changes between
- * two pieces may make it leave out elements or give them twice. */
+/* Reads the elements of a set in pieces, on its own socket. The kernel produces each piece on
+ * request and finds its place by counting from the start, so a change between two pieces may skip
+ * or repeat elements. */
 struct element_dump;
 
-/** Asks for all elements of a set. NULL if the kernel does not give them. */
+/** Requests all elements of a set. NULL on error. */
 struct element_dump *element_dump_open(enum family family, const char *table, const char *set,
                                        struct error *err);
 void element_dump_close(struct element_dump *dump);
 
 enum element_dump_state { DUMP_GOES_ON, DUMP_ENDED, DUMP_FAILED };
 
-/** Gives the next piece, some 32 KiB, to @fn. Does not wait. @err is set if it failed. */
+/** Passes the next piece (about 32 KiB) to @fn. Does not block. @err is set on DUMP_FAILED. */
 enum element_dump_state element_dump_step(struct element_dump *dump, nft_element_fn fn, void *ctx,
                                           struct error *err);
 
 /*
  * ---- other programs: table_monitor.c ----
  *
- * Reports what other programs do to a table of ours, by nf_tables' own events: an event for each
- * object that a transaction touched, then one that says which process it was. A socket filter drops
- * what is neither about the table nor the end of another program's transaction, and all that comes
- * from our own socket. However often others commit, the loop is woken at most every
- * TABLE_MONITOR_PAUSE for it.
+ * Reports changes that other programs make to our table, from nf_tables events: one event per
+ * object, then one that names the process. A socket filter drops events of our own socket and all
+ * others that neither concern the table nor end a transaction. However often other programs commit,
+ * they wake the loop at most once per TABLE_MONITOR_PAUSE.
  *
- * While a listener is there, the kernel keeps a message of 8 KiB for each element of a transaction
- * until that is committed. So while our own socket commits a large batch, nobody listens. If others
- * committed meanwhile, it is as if events were lost.
+ * While anyone listens, the kernel keeps an 8 KiB message for each element of a transaction until
+ * the commit. So the monitor leaves the multicast group while our own socket commits a large batch.
+ * If another program committed meanwhile, this is reported as lost events.
  */
 
 #define TABLE_MONITOR_PAUSE 0.02 /* seconds */
 
-/* Who committed a transaction. Its process may be gone by now. */
+/* The program that committed a transaction. The process may have exited. */
 struct table_program {
-    uint32_t pid;  /* as the host sees it, outside of containers; 0: not known */
-    char name[16]; /* what the process calls itself; others chose it, so it may be anything */
-    bool peer;     /* it calls itself as this process does: the same program, in an upgrade say */
+    uint32_t pid;  /* in the host's PID namespace; 0: unknown */
+    char name[16]; /* process name; untrusted */
+    bool peer;     /* same name as this process: the same program, for example in an upgrade */
 };
 
-/* What another program did; borrowed. The element is as it was then: it may have changed since. */
+/* A change by another program; borrowed. The element may have changed again since. */
 struct table_change {
     enum family family;
-    const char *set; /* whose element came or went; NULL: something else of the table did */
+    const char *set; /* set of the element; NULL: something else in the table changed */
     const struct nft_element *element;
 };
 
 struct table_monitor_ops {
     void (*changed)(void *ctx, const struct table_change *change);
-    /* Events were lost: anything may have changed. */
     void (*lost)(void *ctx);
-    /* What was reported since then is to be looked at now; @program did (the last of) it. */
+    /* Ends a group of reports: check them now. @program made the last change. */
     void (*settled)(void *ctx, const struct table_program *program);
     void *ctx;
 };
 
 /**
- * Follows table @table (copied; its name has three letters at least) of both families on @loop.
- * @own  the socket whose changes are not reported; it outlives the monitor, and has no other one
+ * Follows @table (copied; at least three letters) in both families on @loop.
+ * @own  its changes are not reported; it must outlive the monitor and has no other monitor
  */
 struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,
                                         struct nft_socket *own, const struct table_monitor_ops *ops,
                                         struct error *err);
 void table_monitor_free(struct table_monitor *monitor);
 
-/* For nft_socket.c: a large batch begins; it has ended, and so many transactions of it were
- * applied.
- */
+/* For nft_socket.c: called before and after a large batch; @transactions of it were applied. */
 void table_monitor_leave(struct table_monitor *monitor);
 void table_monitor_listen_again(struct table_monitor *monitor, uint32_t transactions);
 
-/* For tests: a monitor without a socket; takes messages as they come from the kernel; all that came
- * in this turn was taken; the socket filter, and how many instructions it has. */
+/* For tests: a monitor without a socket; processes messages as the kernel sends them; ends a loop
+ * iteration; builds the socket filter and returns its number of instructions. */
 struct table_monitor *table_monitor_detached(const char *table, uint32_t own_port,
                                              const struct table_monitor_ops *ops);
 void table_monitor_take(struct table_monitor *monitor, const void *messages, size_t length);
@@ -404,63 +393,62 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
 /*
  * ---- stale UDP flows: flow_cleaner.c, conntrack.c ----
  *
- * Deletes conntrack entries of UDP flows whose backend is not in use any more (docs/behaviour.md
- * 5.1), so that unbroken sockets move on.
+ * Deletes conntrack entries of UDP flows whose backend is no longer in use (docs/behaviour.md 5.1),
+ * so that clients that keep their socket reach a new one.
  *
- * Only frontends that were named since they were clean are looked at. A scan streams the kernel's
- * table through one buffer, a piece a turn of the loop, and never keeps rule updates waiting.
+ * A scan covers only frontends that changed since their last clean scan. It streams the kernel's
+ * table through one buffer, one piece per loop iteration, so it never delays rule updates.
  *
  * A flow to a frontend (its original destination) is stale if the source of its replies, address
- * and port, is none of the serving backends and
+ * and port, is not a serving backend and
  *
- *     - the frontend is claimed: whether the flow is translated or not. A client may have spoken to
- *       the address before there was a service, and would go on past it;
- *     - the frontend is not claimed: if the flow is translated, that is if its replies come from
- *       elsewhere than it went to.
+ *     - the frontend is claimed, whether or not the flow is translated: a client may have sent to
+ *       the address before the service existed, and its flow would bypass the service;
+ *     - the frontend is not claimed and the flow is translated, that is, its replies do not come
+ *       from the original destination.
  *
- * A flow from a claimed frontend's own address and port is stale too, if nothing of it is
- * translated: it is the answer to a client that spoke to the address before there was a service,
- * and takes the client's next question past the service. Such an answer may be on its way while a
- * scan runs, so a scan that finds an untranslated flow to delete is followed by some more for that
- * frontend, over some 3 seconds.
+ * An untranslated flow from a claimed frontend's own address and port is stale, too. It answers a
+ * client that sent to the address before the service existed, and the client's next packet would
+ * bypass the service. More such answers may be on their way during a scan, so a scan that finds an
+ * untranslated flow to delete is followed by others for that frontend, for about 3 seconds.
  *
- * What is noted counts from the next flow_cleaner_run() on. Until then the kernel may hold the old
- * rules or the new ones, so a scan that runs deletes only what is stale by both.
+ * A noted change counts from the next flow_cleaner_run() on. Until then the kernel may have the old
+ * rules or the new ones, so a running scan deletes only flows that are stale by both.
  *
- * Flows of other protocols, to other destinations and of other network namespaces are left alone.
+ * Flows of other protocols, other destinations and other network namespaces are not touched.
  */
 
 struct flow_cleaner;
 
-/* Whether something else than what was noted of @frontend last may be applied. */
+/* Whether the applied rules may differ from what was last noted of @frontend. */
 typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *frontend);
 
-/* What was done so far, by family. */
+/* Counters of one family. */
 struct flow_cleaner_stats {
-    uint64_t scans; /* that saw the whole table; the seconds are theirs */
+    uint64_t scans; /* complete ones; the seconds are theirs */
     uint64_t deleted, failed_deletions, failed_scans;
     double total_scan_seconds;
-    struct histogram scan_seconds; /* likewise */
+    struct histogram scan_seconds;
 };
 
-/** NULL if the kernel has no conntrack over netlink (CONFIG_NF_CT_NETLINK); the error says so. */
+/** NULL with an error if the kernel has no conntrack over netlink (CONFIG_NF_CT_NETLINK). */
 struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err);
 void flow_cleaner_free(struct flow_cleaner *cleaner);
 
-/** The @n @serving backends (sorted by backend_compare, copied) of @frontend are these from now on.
- * If @claimed is false nobody has the frontend any more. Other protocols than UDP are ignored. */
+/** Sets the @n @serving backends (sorted by backend_compare, copied) of @frontend. @claimed is
+ * false if no service has the frontend any more. Protocols other than UDP are ignored. */
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
                        const struct backend *serving, size_t n);
 
-/** From now on flow_cleaner_run() passes over frontends of @family that are held back, since they
- * wait for their commit or the kernel refused them. */
+/** Makes flow_cleaner_run() skip frontends of @family for which @held_back returns true: they await
+ * their commit or the kernel rejected them. */
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
                             flow_held_back_fn held_back, const void *ctx);
 
-/** What was noted of @family and is not held back is applied in its table: look for stale flows, a
- * moment later (packets that are on their way by the old rules arrive before) or after the scan
- * that runs and a pause as long as it took. Cheap if nothing was noted. A scan that fails is tried
- * again. */
+/** To call when the noted changes of @family are applied, except those held back. Schedules a scan
+ * for stale flows, after a moment for packets in flight under the old rules; while a scan runs,
+ * after its end and a pause as long as it took. Cheap if nothing was noted. Failed scans are
+ * retried. */
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family);
 
 const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *cleaner,
@@ -469,18 +457,18 @@ const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *c
 /*
  * ---- addresses of this host: address_monitor.c ----
  *
- * Those that the interfaces hold, up or down. Not among them are loopback addresses (127.0.0.0/8,
- * ::1), and IPv6 addresses that another host turned out to have already.
+ * The addresses of all interfaces, up or down, except loopback addresses (127.0.0.0/8, ::1) and
+ * IPv6 addresses that failed duplicate address detection.
  */
 
 struct address_monitor;
 
-/* The addresses of a family became others: all that there are now, sorted by their bytes, without
- * duplicates, borrowed. Must not free the monitor. */
+/* Gets all current addresses of a family that changed: sorted by bytes, without duplicates,
+ * borrowed. Must not free the monitor. */
 typedef void (*addresses_changed_fn)(void *ctx, enum family family, const address_vec *addresses);
 
-/** Reads the addresses and follows them on @loop. Reports those of both families before it returns
- * (also none), then every change, at most 50 times a second. */
+/** Reads the addresses and follows them on @loop. Reports both families before it returns (even if
+ * empty), then every change, at most 50 times a second. */
 struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_changed_fn changed,
                                             void *ctx, struct error *err);
 void address_monitor_free(struct address_monitor *monitor);

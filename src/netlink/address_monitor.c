@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two sockets: one hears that something changed, the other reads all addresses then, which takes
- * 0.4 ms for a thousand. Changes that come meanwhile are heard, and so nothing is missed.
+ * One socket is notified of changes; the other then reads all addresses, which takes 0.4 ms for a
+ * thousand. Changes during a read are still queued on the first, so none is missed.
  */
 #include "kube-nftd/netlink.h"
 
@@ -14,16 +14,16 @@
 
 #define BUFFER_SIZE ((size_t)32 * 1024)
 
-/* Messages taken in a turn of the loop, so that others have theirs. */
+/* Limit per loop iteration, so that other watchers run. */
 #define MESSAGES_AT_ONCE 4096
 
-/* From one reading to the next, however often addresses change. */
+/* Minimum interval between reads. */
 #define PAUSE_SECONDS 0.02
 
-/* And after it failed. */
+/* Delay after a failed read. */
 #define READ_AGAIN_SECONDS 0.5
 
-/* So often at once, if addresses change while they are read. */
+/* Retries in a row while addresses change during the read. */
 #define READS_AT_ONCE 8
 
 struct address_monitor {
@@ -35,7 +35,7 @@ struct address_monitor {
     void *ctx;
     uint32_t sequence;
     address_vec addresses[FAMILY_COUNT]; /* as last reported */
-    bool unread;                         /* there may be others by now */
+    bool unread;                         /* the last read failed or was interrupted */
     bool failure_logged;
     _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
 };
@@ -50,7 +50,7 @@ static int on_address(const struct nlmsghdr *header, void *data)
     if (header->nlmsg_type != RTM_NEWADDR || mnl_nlmsg_get_payload_len(header) < sizeof(*message) ||
         !netlink_family_of(message->ifa_family, &family))
         return MNL_CB_OK;
-    /* Of two ends, the own one counts. */
+    /* On point-to-point links IFA_ADDRESS is the peer. */
     const struct nlattr *address = netlink_attribute(header, sizeof(*message), IFA_LOCAL);
     if (!address)
         address = netlink_attribute(header, sizeof(*message), IFA_ADDRESS);
@@ -68,8 +68,8 @@ static int on_address(const struct nlmsghdr *header, void *data)
     return MNL_CB_OK;
 }
 
-/* Reads until nothing changes meanwhile. If that does not come about, what was found is all the
- * same there, but some may be missing. 0 or an errno. */
+/* Reads until a read is not interrupted, READS_AT_ONCE times at most. After an interrupted read the
+ * addresses found are valid, but some may be missing. 0 or an errno. */
 static int read_addresses(struct address_monitor *m, address_vec found[FAMILY_COUNT],
                           bool *overtaken)
 {
@@ -95,8 +95,8 @@ static bool same(const address_vec *a, const address_vec *b)
     return a->n == b->n && (a->n == 0 || memcmp(a->v, b->v, a->n * sizeof(*a->v)) == 0);
 }
 
-/* Reads all, and reports what changed, at the beginning everything. 0 or an errno: then the
- * addresses last known stay. Those stay too if some may be missing. */
+/* Reads all addresses and reports changed families, or both if @begins. 0 or an errno; on error the
+ * known addresses stay. They are also kept if the read may have missed some. */
 static int update(struct address_monitor *m, bool begins)
 {
     address_vec found[FAMILY_COUNT] = {{0}};
@@ -143,7 +143,7 @@ static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
         update_and_pause(m);
 }
 
-/* What the messages say is read anew. One that was lost (ENOBUFS) is as good as any. */
+/* The messages only trigger a new read, so a lost one (ENOBUFS) does as well. */
 static void on_changes(struct ev_loop *loop, ev_io *io, int events)
 {
     struct address_monitor *m = io->data;

@@ -14,15 +14,15 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
-/* libnftnl writes a set, chain or rule without asking for room; ours are far smaller than this. */
+/* libnftnl does not check for room when it encodes a set, chain or rule; ours are far smaller. */
 #define OBJECT_ROOM 16384
 /* One element: keys and data are at most 64 bytes each, a chain's name some more. */
 #define ELEMENT_ROOM 512
-/* The list of elements is one attribute, whose length has 16 bits. */
+/* The element list is one attribute, with a 16-bit length. */
 #define ELEMENTS_LIMIT (UINT16_MAX - ELEMENT_ROOM)
-/* More than this is freed after use. */
+/* Larger buffers are freed after use. */
 #define KEPT_CAPACITY ((size_t)64 * 1024)
-/* Of a batch that took more than this, what was freed while it was made goes back to the system. */
+/* After a larger batch, the heap's free memory is returned to the system. */
 #define BURST_CAPACITY ((size_t)256 * 1024)
 
 void nft_batch_init(struct nft_batch *batch, enum family family, const char *table)
@@ -92,7 +92,7 @@ static struct nlmsghdr *new_message(struct nft_batch *batch, uint16_t type, uint
                                  batch->sequence++);
 }
 
-/* For what libnftnl writes, which leaves the bytes between attributes as they are. */
+/* For messages that libnftnl encodes: it does not zero the padding between attributes. */
 static struct nlmsghdr *new_object(struct nft_batch *batch, uint16_t type, uint16_t flags)
 {
     nft_batch_finish(batch);
@@ -101,8 +101,8 @@ static struct nlmsghdr *new_object(struct nft_batch *batch, uint16_t type, uint1
     return new_message(batch, type, flags);
 }
 
-/* Attributes are what a batch is made of, a dozen an endpoint: libmnl's functions for them would be
- * calls into a library, and leave the bytes up to the next one as they are. */
+/* A batch has about a dozen attributes per endpoint. libmnl's functions would cost a library call
+ * each, and do not zero the padding. */
 
 static struct nlattr *next_attribute(struct nlmsghdr *message)
 {
@@ -140,7 +140,7 @@ static void put_text(struct nlmsghdr *message, uint16_t attribute, const char *t
     put_bytes(message, attribute, text, strlen(text) + 1);
 }
 
-/* A number of the network's byte order. */
+/* @number is big-endian. */
 static void put_number(struct nlmsghdr *message, uint16_t attribute, uint32_t number)
 {
     put_bytes(message, attribute, &number, sizeof(number));
@@ -186,8 +186,8 @@ void nft_batch_delete_table(struct nft_batch *batch)
     end_message(batch, message);
 }
 
-/* A deletion of what @name, an attribute of @type, is the name of, or of all that is in it. The
- * table is the first attribute of all messages. */
+/* Begins the deletion of the object @name, named by @attribute, or of its contents. All messages
+ * begin with the table attribute. */
 static struct nlmsghdr *new_deletion(struct nft_batch *batch, uint16_t type, uint16_t attribute,
                                      const char *name)
 {
@@ -250,7 +250,7 @@ static struct nlmsghdr *current_message(struct nft_batch *batch)
     return (struct nlmsghdr *)(void *)(batch->buffer + batch->current.message);
 }
 
-/* The message is whole after each element. */
+/* Updates all lengths: the message is complete after each element. */
 static void end_element(struct nft_batch *batch, struct nlattr *element)
 {
     const struct nlmsghdr *message = current_message(batch);
@@ -306,7 +306,7 @@ static void put_value(struct nlmsghdr *message, uint16_t attribute, const void *
     end_nest(message, nest);
 }
 
-/* Begins an element; what it has besides the key follows. Ends with end_element(). */
+/* Begins an element with its key; other attributes follow, then end_element(). */
 static struct nlattr *begin_element(struct nft_batch *batch, enum nft_element_op op,
                                     const char *set, const void *key, size_t key_length)
 {
@@ -326,8 +326,7 @@ void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const ch
     batch->elements[op]++;
 }
 
-/* The key right behind @key, which is a number with the highest byte first; false if there is none.
- */
+/* Increments @key, a big-endian number; false on overflow. */
 static bool next_key(uint8_t *key, size_t length)
 {
     while (length-- > 0)

@@ -12,20 +12,19 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* What is read at once. The kernel fills 32 KiB at most, whatever there is room for. */
+/* Receive buffer. The kernel fills 32 KiB of it at most. */
 #define BUFFER_SIZE ((size_t)64 * 1024)
-/* A message with the names of an entry takes some 100 bytes. */
+/* An entry's identity takes about 100 bytes. */
 #define REQUEST_ROOM 512
 
-/* Bit of CTA_FILTER_ORIG_FLAGS: compare the protocol. The kernel's headers for programs give the
- * attribute, but not its bits. */
+/* Bit of CTA_FILTER_ORIG_FLAGS: compare the protocol. The UAPI headers lack it. */
 #define FILTER_PROTOCOL (1 << 3)
 
 struct conntrack {
     struct mnl_socket *nl; /* counts and deletes */
     uint32_t sequence;
-    struct mnl_socket *scan; /* NULL: none runs */
-    char *piece;             /* of its answer */
+    struct mnl_socket *scan; /* NULL: no scan runs */
+    char *piece;             /* its receive buffer */
     enum family family;
     bool interrupted;
 };
@@ -127,7 +126,7 @@ int conntrack_scan_fd(const struct conntrack *c)
     return mnl_socket_get_fd(c->scan);
 }
 
-/* Copies the attribute @type in @nest if it has just @length bytes. */
+/* Copies attribute @type of @nest if it has exactly @length bytes. */
 static bool copy(const struct nlattr *nest, uint16_t type, void *out, size_t length)
 {
     const struct nlattr *attribute = netlink_inside(nest, type);
@@ -137,7 +136,7 @@ static bool copy(const struct nlattr *nest, uint16_t type, void *out, size_t len
     return true;
 }
 
-/* False if @nest is not of UDP. */
+/* False if @nest is not UDP. */
 static bool read_tuple(const struct nlattr *nest, enum family family, struct conntrack_tuple *tuple)
 {
     const struct nlattr *ip = netlink_inside(nest, CTA_TUPLE_IP);
@@ -189,8 +188,8 @@ static bool read_flow(const struct nlmsghdr *message, struct conntrack_flow *flo
            read_tuple(reply, flow->family, &flow->reply);
 }
 
-/* The errno with which the kernel ends the table, 0 for none: both kinds of message begin with its
- * number. */
+/* The errno at the end of the dump, 0 for success: NLMSG_DONE and NLMSG_ERROR both start with it.
+ */
 static int errno_of_end(const struct nlmsghdr *message)
 {
     struct nlmsgerr answer = {.error = 0};
@@ -246,7 +245,7 @@ int conntrack_delete(struct conntrack *c, const struct conntrack_flow *flow)
     }
     if (mnl_socket_sendto(c->nl, request, request->nlmsg_len) < 0)
         return errno;
-    /* An error is there when the request has gone; without one there is no answer. */
+    /* Errors are queued when the send returns; success sends no answer. */
     ssize_t n = recv(mnl_socket_get_fd(c->nl), buffer, sizeof(buffer), MSG_DONTWAIT);
     bool is_error =
         n >= (ssize_t)mnl_nlmsg_size(sizeof(struct nlmsgerr)) && request->nlmsg_type == NLMSG_ERROR;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel's conntrack over netlink: its UDP flows, read in scans of the table, and their
- * deletion.
+ * Conntrack over netlink: scans the table for UDP flows, and deletes them.
  *
- * The kernel fills the next buffer (32 KiB, some 170 flows) while it hands out one, so a step of a
- * scan costs as much as it takes to find that many entries: half a millisecond. Until it has found
- * them the kernel neither stops nor lets the CPU handle packets. So a filter in the kernel makes
- * the whole scan cheaper, but a step longer: where it leaves out nearly all of a big table, one
- * step is the whole scan (0.3 us an entry; unfiltered, it is 2.5 us). In a table that is nearly
- * empty, one step goes through all of its buckets (50 ns each).
+ * The kernel fills the next buffer (32 KiB, about 170 flows) while it hands out the current one, so
+ * a scan step costs the time to find that many entries: half a millisecond. Until then the kernel
+ * neither reschedules nor lets the CPU handle packets. A kernel-side filter makes the whole scan
+ * cheaper but its steps longer: if it drops nearly all of a big table, one step is the whole scan
+ * (0.3 us per entry; 2.5 us unfiltered). In a nearly empty table, one step visits all buckets (50
+ * ns each).
  */
 #ifndef KUBE_NFTD_NETLINK_CONNTRACK_H
 #define KUBE_NFTD_NETLINK_CONNTRACK_H
@@ -32,43 +31,43 @@ struct conntrack_flow {
     enum family family;
     struct conntrack_tuple original; /* before translation */
     struct conntrack_tuple reply;
-    /* What names just this entry: its tuple, zone (NULL: the default one) and number; borrowed from
-     * the message. */
+    /* Identify exactly this entry: tuple, zone (NULL: the default) and id; borrowed from the
+     * message. */
     const struct nlattr *names[CONNTRACK_NAMES];
 };
 
-/** NULL if the kernel has no conntrack over netlink or does not let us; the error says why. */
+/** NULL with an error if the kernel lacks conntrack over netlink or denies access. */
 struct conntrack *conntrack_open(struct error *err);
 void conntrack_close(struct conntrack *conntrack);
 
-/** How many entries of all kinds the table of this network namespace has. */
+/** Counts all entries of this network namespace's table. */
 int conntrack_count(struct conntrack *conntrack, uint32_t *n, struct error *err);
 
 enum conntrack_progress {
     CONNTRACK_MORE,
     CONNTRACK_DONE,
-    CONNTRACK_INTERRUPTED, /* at its end or before: some entries may not have been seen */
-    CONNTRACK_FAILED,      /* the error says why */
+    CONNTRACK_INTERRUPTED, /* at the end or earlier: entries may have been missed */
+    CONNTRACK_FAILED,
 };
 
-/** Asks for the table, in place of a scan that runs: with @filtered only for UDP flows of @family,
- * which kernels before 5.8 do not heed. */
+/** Starts a scan, and ends a running one. @filtered requests only UDP flows of @family; kernels
+ * before 5.8 ignore it. */
 int conntrack_scan_begin(struct conntrack *conntrack, enum family family, bool filtered,
                          struct error *err);
 void conntrack_scan_end(struct conntrack *conntrack);
 
-/** Readable when there is something for a step. */
+/** Readable when a step can make progress. */
 int conntrack_scan_fd(const struct conntrack *conntrack);
 
 typedef void (*conntrack_flow_fn)(void *ctx, const struct conntrack_flow *flow);
 
-/** Gives the UDP flows of the family in the next buffer to @fn. After anything but CONNTRACK_MORE
- * there are no more. Never waits. */
+/** Passes the family's UDP flows in the next buffer to @fn. The scan is over after any result but
+ * CONNTRACK_MORE. Does not block. */
 enum conntrack_progress conntrack_scan_step(struct conntrack *conntrack, conntrack_flow_fn fn,
                                             void *ctx, struct error *err);
 
-/** Deletes the entry of @flow, not one that took its place meanwhile. (The kernel tells them apart
- * by where they are in memory.) 0 or an errno; ENOENT: it was gone already. */
+/** Deletes the entry of @flow, but not one that replaced it meanwhile (the id, derived from the
+ * entry's memory address, differs). 0 or an errno; ENOENT: already gone. */
 int conntrack_delete(struct conntrack *conntrack, const struct conntrack_flow *flow);
 
 /** Begins a request of @type (IPCTNL_MSG_CT_*) about @nf_family in @buffer. */

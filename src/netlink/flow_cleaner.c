@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A note is kept for a frontend from when it is named until the end of the last scan for it:
+ * A note exists for a frontend from its first change to the end of the last scan for it:
  *
  *     flow_cleaner_note   pending; if it was applied before, a flow has to be stale by both
  *     flow_cleaner_run    applied, a scan is due
- *     on_timer            scanned for
- *     end_scan            forgotten, unless it is pending or a scan is due again
+ *     on_timer            being scanned
+ *     end_scan            dropped, unless it is pending or another scan is due
  *
- * A scan is due again for some time if one found an untranslated flow: an answer that was on its
- * way when the entry went makes a new one.
+ * If a scan found an untranslated flow, more scans follow for some time: an answer in flight when
+ * the entry was deleted creates a new one.
  */
 #include "kube-nftd/netlink.h"
 
@@ -20,22 +20,21 @@
 #include <math.h>
 #include <string.h>
 
-/* How long packets that met the old rules may take to be in the table. */
+/* Time for packets in flight under the old rules to reach the conntrack table. */
 #define SETTLE_SECONDS 0.01
-/* A frontend is scanned for again so many times because of what a scan found; each further scan
- * comes after twice as long. */
+/* Limit of repeated scans for a frontend after findings; the delay doubles each time. */
 #define RECHECKS 5
 #define RECHECK_SECONDS 0.1
-/* After a scan the next one waits as long again, but no longer than this, so that endless changes
- * do not take a whole CPU. */
+/* The next scan waits as long as the last one took, up to this limit, so that constant changes do
+ * not use a whole CPU. */
 #define PAUSE_LIMIT 1.0
-/* How long it waits after a scan that failed: doubled for each more in a row, up to a limit. */
+/* Delay after a failed scan, doubled per failure in a row. */
 #define WAIT_FIRST 1.0
 #define WAIT_MOST 30.0
-/* A scan that was interrupted is begun again so many times. */
+/* Restarts of an interrupted scan. */
 #define RETRIES 5
-/* The kernel leaves out what we do not want if that is so few, or no more than so many for each
- * flow that we do want: see conntrack.h. */
+/* The kernel filters if the table is this small, or has at most this many entries per flow that we
+ * want: see conntrack.h. */
 #define FEW_ENTRIES 4096
 #define ENTRIES_A_FLOW 8
 
@@ -48,22 +47,21 @@ struct serving {
 struct note {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
-    struct serving noted;   /* last, while it is pending */
-    struct serving applied; /* by which flows are judged */
+    struct serving noted;   /* latest state, while pending */
+    struct serving applied; /* the state in the kernel */
     bool is_pending, is_applied;
-    double due;   /* when a scan for it may begin; 0: none is due */
-    bool scanned; /* by the scan that runs */
+    double due;   /* earliest time of a scan; 0: none is due */
+    bool scanned; /* by the running scan */
     bool found;   /* an untranslated flow */
     unsigned rechecks;
 };
 
-/* Of a family. */
 struct notes {
     struct hash_table by_frontend;
     VEC(struct note *) pending;
-    double due;                  /* when the first scan may begin; 0: none is due */
-    uint64_t flows;              /* as the last scan saw them */
-    flow_held_back_fn held_back; /* NULL: nothing ever is */
+    double due;                  /* earliest time of the next scan; 0: none is due */
+    uint64_t flows;              /* counted by the last scan */
+    flow_held_back_fn held_back; /* may be NULL */
     const void *ctx;
 };
 
@@ -72,18 +70,18 @@ struct flow_cleaner {
     struct conntrack *conntrack;
     struct notes notes[FAMILY_COUNT];
     struct flow_cleaner_stats stats[FAMILY_COUNT];
-    double wait;       /* after scans that failed in a row; 0: the last one did not */
-    double rest_until; /* no scan begins before; clock_monotonic() */
-    ev_timer timer;    /* begins the next scan */
+    double wait;       /* backoff after failures in a row; 0: the last scan succeeded */
+    double rest_until; /* no scan starts earlier; clock_monotonic() */
+    ev_timer timer;    /* starts the next scan */
     ev_io io;
-    /* The scan that runs, */
+    /* The running scan. */
     bool scanning;
     enum family family;
     double begin;
     unsigned retries;
-    uint64_t flows; /* of the family, seen by this try */
+    uint64_t flows; /* seen by this attempt */
     uint64_t deleted, failed;
-    int first_errno; /* of the deletions that failed */
+    int first_errno; /* of the failed deletions */
 };
 
 /* ---- notes ---- */
@@ -99,7 +97,7 @@ static struct note *find(const struct notes *notes, const struct frontend *front
                            (struct hash_key){frontend, sizeof(*frontend)});
 }
 
-static void forget(struct notes *notes, struct note *note)
+static void drop_note(struct notes *notes, struct note *note)
 {
     hash_table_remove(&notes->by_frontend, &note->link);
     vec_free(&note->noted.backends);
@@ -127,9 +125,9 @@ void flow_cleaner_note(struct flow_cleaner *c, const struct frontend *frontend, 
     note->is_pending = true;
 }
 
-/* Whether a flow is stale whose replies come from @server. */
-static bool is_stale_by(const struct serving *serving, const struct backend *server,
-                        bool translated)
+/* Whether a flow with replies from @server is stale. */
+static bool is_stale_under(const struct serving *serving, const struct backend *server,
+                           bool translated)
 {
     return (translated || serving->claimed) &&
            (serving->backends.n == 0 || !bsearch(server, serving->backends.v, serving->backends.n,
@@ -141,28 +139,28 @@ static bool same(const struct backend *a, const struct backend *b)
     return a->port == b->port && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
 }
 
-/* The note about @end of a flow. */
-static struct note *note_about(const struct notes *notes, enum family family,
-                               const struct backend *end)
+/* The note whose frontend is @end. */
+static struct note *note_of(const struct notes *notes, enum family family,
+                            const struct backend *end)
 {
     const struct frontend frontend = {end->address, end->port, IPPROTO_UDP, (uint8_t)family};
     return find(notes, &frontend);
 }
 
-/* A flow without translation, either way, may be the answer to a question whose own entry has gone:
- * what the client asks next counts as the reply to it, and is not translated either. So it is
- * judged by who sent its first packet, if nothing is known of where that went. */
+/* An untranslated flow may be an answer to a client whose own entry is gone: conntrack takes the
+ * client's next packet as a reply to it and does not translate it. So if its destination is not a
+ * noted frontend, its original source is checked. */
 static bool is_stale(const struct notes *notes, const struct conntrack_flow *flow)
 {
     const struct backend *server = &flow->reply.source;
     bool translated = !same(&flow->original.destination, server);
-    struct note *note = note_about(notes, flow->family, &flow->original.destination);
+    struct note *note = note_of(notes, flow->family, &flow->original.destination);
     if (!note && !translated && same(&flow->original.source, &flow->reply.destination)) {
         server = &flow->original.source;
-        note = note_about(notes, flow->family, server);
+        note = note_of(notes, flow->family, server);
     }
-    if (!note || !note->is_applied || !is_stale_by(&note->applied, server, translated) ||
-        (note->is_pending && !is_stale_by(&note->noted, server, translated)))
+    if (!note || !note->is_applied || !is_stale_under(&note->applied, server, translated) ||
+        (note->is_pending && !is_stale_under(&note->noted, server, translated)))
         return false;
     note->found = note->found || !translated;
     return true;
@@ -209,7 +207,7 @@ static int start_reading(struct flow_cleaner *c, struct error *err)
     return 0;
 }
 
-/* What becomes of @note after the scan for it, which saw the table or not. */
+/* Decides what follows a scan for @note. @seen: the scan read the table. */
 static void end_scan_for(struct notes *notes, struct note *note, bool seen)
 {
     double now = clock_monotonic();
@@ -219,9 +217,9 @@ static void end_scan_for(struct notes *notes, struct note *note, bool seen)
     else if (note->due == 0 && note->found && note->rechecks < RECHECKS)
         note->due = now + RECHECK_SECONDS * (1U << note->rechecks++);
     if (note->due == 0 && note->is_pending)
-        note->is_applied = false; /* as if it had just been named */
+        note->is_applied = false; /* as for a new note */
     else if (note->due == 0)
-        forget(notes, note);
+        drop_note(notes, note);
 }
 
 static void log_failures(const struct flow_cleaner *c, const struct error *err)
@@ -287,7 +285,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
     end_scan(c, &err);
 }
 
-/* Begins a scan of the family whose time has come, for all frontends that one is due for. */
+/* Scans the family that is due first, for all of its frontends that are due. */
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct flow_cleaner *c = timer->data;
@@ -357,7 +355,7 @@ struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err)
         c->stats[family].scan_seconds.buckets = &histogram_exponential;
     ev_init(&c->timer, on_timer);
     ev_init(&c->io, on_readable);
-    /* What else happened in a turn goes first. */
+    /* Other events of a loop iteration go first. */
     ev_set_priority(&c->io, EV_MINPRI);
     c->timer.data = c->io.data = c;
     return c;
@@ -372,7 +370,7 @@ void flow_cleaner_free(struct flow_cleaner *c)
     for (int family = 0; family < FAMILY_COUNT; family++) {
         struct notes *notes = &c->notes[family];
         hash_table_each (&notes->by_frontend, struct note, note)
-            forget(notes, note);
+            drop_note(notes, note);
         vec_free(&notes->pending);
     }
     conntrack_close(c->conntrack);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Netlink sockets, single requests, and what messages hold. */
+/* Netlink sockets, single requests, and attribute parsing. */
 #include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Dumps come in parts as large as there is room for. */
+/* The kernel fills a dump buffer of any size, up to its own limit. */
 #define BUFFER_SIZE ((size_t)64 * 1024)
 
-/* As many as the kernel has (MAX_ERRNO); others it never sends. */
+/* MAX_ERRNO of the kernel. */
 #define LAST_ERRNO 4095
 
 struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
@@ -64,8 +64,8 @@ struct nlmsghdr *netlink_request(void *buffer, uint16_t type, uint16_t flags, ui
     return request;
 }
 
-/* One piece of an answer: its length, or -1 with errno. The kernel writes the next one when this
- * one is taken, so if there is none, it got lost. */
+/* Receives one piece of an answer: its length, or -1 with errno. The kernel queues the next piece
+ * when this one is read, so an empty queue means that it was lost. */
 static ssize_t receive(struct mnl_socket *nl, char *buffer)
 {
     ssize_t n;
@@ -78,8 +78,8 @@ static ssize_t receive(struct mnl_socket *nl, char *buffer)
     return -1;
 }
 
-/* Removes the kernel's mark from messages of a dump that was overtaken by a change, since libmnl
- * would stop there. Returns whether there was one. */
+/* Clears NLM_F_DUMP_INTR in all messages, since libmnl would stop at it. Returns whether it was
+ * set. */
 static bool remove_mark(char *piece, size_t length)
 {
     bool marked = false;
@@ -108,7 +108,7 @@ int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t 
                                     mnl_socket_get_portid(nl), fn, ctx);
     } while (result > MNL_CB_STOP);
     int why = result < 0 ? errno : 0;
-    ssize_t rest = why ? 1 : 0; /* of the answer, which must not be taken for that of the next */
+    ssize_t rest = why ? 1 : 0; /* drain it, or the next request would read it */
     while (rest > 0 || (rest < 0 && (errno == EINTR || errno == ENOBUFS)))
         rest = recv(mnl_socket_get_fd(nl), buffer, BUFFER_SIZE, MSG_DONTWAIT);
     free(buffer);
@@ -172,7 +172,7 @@ uint32_t netlink_number(const struct nlattr *attribute, uint32_t standard)
 
 /* ---- elements ---- */
 
-/* The bytes of a NFTA_DATA_VALUE in @nest; no bytes for a verdict. */
+/* The NFTA_DATA_VALUE in @nest; NULL for a verdict. */
 static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
 {
     const struct nlattr *value = netlink_inside(nest, NFTA_DATA_VALUE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the kernel holds: asked by the socket that changes it, or in pieces by one of its own. */
+/* Reads the kernel's state, on the batch socket, or in pieces on a socket of its own. */
 #include "nft_socket.h"
 
 #include <errno.h>
@@ -13,10 +13,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Room for a request with two names. */
 #define REQUEST_ROOM 1024
 
-/* The attributes that name the table, and what is of it, are the same in all messages. */
+/* The attribute numbers of the table and of its object are the same in all message types. */
 static struct nlmsghdr *begin(char *buffer, enum family family, uint16_t flags, uint32_t sequence,
                               const struct nft_dump *what)
 {
@@ -28,7 +27,7 @@ static struct nlmsghdr *begin(char *buffer, enum family family, uint16_t flags, 
     return request;
 }
 
-/* What is not there is no error, unless all of it is asked for. @overtaken as in netlink_ask(). */
+/* A missing object is an error only for dumps. @overtaken as in netlink_ask(). */
 static int run(struct nft_socket *s, const struct nlmsghdr *request, const struct nft_dump *what,
                mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
 {
@@ -115,12 +114,12 @@ struct element_reading {
     nft_element_fn fn;
     void *ctx;
     bool is_dump;
-    uint16_t generation; /* of the ruleset, when the dump began */
+    uint16_t generation; /* of the ruleset when the dump began */
     size_t messages, found;
 };
 
-/* The kernel marks a dump that a change overtook if it is one of rules, but not if it is one of
- * elements. There the number of the generation tells, which is in each message. */
+/* The kernel flags interrupted dumps of rules, but not of elements. There the generation in each
+ * message reveals a change. */
 static int on_elements(const struct nlmsghdr *header, void *data)
 {
     struct element_reading *reading = data;
@@ -144,7 +143,7 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
 }
 
 #define KEY_LENGTH_MOST 256
-/* What an element of a request takes but for its key. */
+/* Overhead of an element in a request. */
 #define KEY_FRAME ((size_t)32)
 
 int nft_socket_get_elements(struct nft_socket *s, enum family family, const char *table,
@@ -182,7 +181,7 @@ int nft_socket_get_element(struct nft_socket *s, enum family family, const char 
     return nft_socket_get_elements(s, family, table, set, &one, fn, ctx, &found, err);
 }
 
-/* Of NFT_MSG_NEWSET; Debian 12's headers do not have it. */
+/* NFTA_SET_COUNT; Debian 12's headers lack it. */
 #define SET_COUNT 20
 
 struct element_count {
@@ -210,7 +209,7 @@ int nft_socket_count_elements(struct nft_socket *s, enum family family, const ch
 
 /* ---- elements in pieces ---- */
 
-/* The kernel makes no larger pieces. */
+/* The kernel sends no larger pieces. */
 #define PIECE_SIZE ((size_t)32 * 1024)
 
 struct element_dump {
@@ -293,7 +292,7 @@ struct chain_reading {
     void *ctx;
 };
 
-/* The kernel gives those of all tables. */
+/* The kernel dumps the chains of all tables. */
 static int on_chain(const struct nlmsghdr *header, void *data)
 {
     const struct chain_reading *reading = data;

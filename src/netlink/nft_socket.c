@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Sends batches, each as one transaction or in pieces, and reads what the kernel says to them. */
+/* Sends batches, as one transaction or in pieces, and reads the kernel's answers. */
 #include "nft_socket.h"
 
 #include <arpa/inet.h>
@@ -15,17 +15,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Netlink keeps this much of the send buffer for itself. */
+/* Netlink's overhead in the send buffer. */
 #define SEND_RESERVE 64
-/* More than begin and end of a transaction are long. */
+/* Upper bound for batch begin and end. */
 #define BATCH_FRAME ((size_t)128)
-/* What the kernel has no memory for in one piece is sent in so many, and each of them again. */
+/* On ENOMEM a piece is split into this many, up to MOST_SPLITS times. */
 #define SPLIT 8
 #define MOST_SPLITS 3
-/* Answers to a batch: an error is below 100 bytes; this holds those of any batch we retry. */
+/* An error message is below 100 bytes; this holds those of any batch that we retry. */
 #define RECEIVE_BUFFER (1 << 20)
 
-/* So many bytes hold some hundred elements. */
+/* Some hundred elements. */
 #define LARGE_BATCH ((size_t)32 * 1024)
 
 struct nft_socket *nft_socket_open(struct error *err)
@@ -38,7 +38,7 @@ struct nft_socket *nft_socket_open(struct error *err)
         return NULL;
     }
     int one = 1;
-    /* Errors without a copy of the message. */
+    /* Errors do not quote the request. */
     mnl_socket_setsockopt(s->nl, NETLINK_CAP_ACK, &one, sizeof(one));
     s->sequence = (uint32_t)time(NULL);
     return s;
@@ -73,7 +73,7 @@ const char *nft_reason(int number)
 
 /* ---- sending ---- */
 
-/* Makes the send buffer hold a message of @length bytes if it can. */
+/* Grows the send buffer for a message of @length bytes, as far as allowed. */
 static void grow_send_buffer(struct nft_socket *s, size_t length)
 {
     int fd = mnl_socket_get_fd(s->nl), size = 0;
@@ -87,7 +87,7 @@ static void grow_send_buffer(struct nft_socket *s, size_t length)
     s->send_limit = (size_t)size;
 }
 
-/* What a message does, in words of nft. */
+/* Describes a message in nft's terms. */
 static char *describe(const struct nlmsghdr *message)
 {
     static const struct {
@@ -118,14 +118,14 @@ static char *describe(const struct nlmsghdr *message)
 
 struct answers {
     struct nft_batch *batch;
-    size_t at, to; /* of the messages that are not answered yet */
+    size_t at, to; /* range of unanswered messages */
     uint32_t last_sequence;
     bool acknowledged, lost;
-    int first_errno; /* 0: there was no error */
+    int first_errno; /* 0: none */
     struct error *err;
 };
 
-/* The message with number @sequence; NULL if there is none. Answers have the order of messages. */
+/* Finds the message with @sequence, or NULL. Answers arrive in message order. */
 static const struct nlmsghdr *find_message(struct answers *a, uint32_t sequence)
 {
     for (size_t at = a->at; at < a->to;) {
@@ -139,7 +139,7 @@ static const struct nlmsghdr *find_message(struct answers *a, uint32_t sequence)
     return NULL;
 }
 
-static void take_refusal(struct answers *a, const struct nlmsghdr *header, int why)
+static void take_error(struct answers *a, const struct nlmsghdr *header, int why)
 {
     const struct nlmsghdr *message = find_message(a, header->nlmsg_seq);
     const struct nft_refusal refusal = {message ? a->at : NFT_NO_MESSAGE, why};
@@ -152,7 +152,7 @@ static void take_refusal(struct answers *a, const struct nlmsghdr *header, int w
     free(what);
 }
 
-/* Takes what came in one piece, which is cut short if it was longer than @room. */
+/* Processes one received piece, truncated if it was longer than @room. */
 static void take_answers(struct answers *a, const char *buffer, size_t length, size_t room)
 {
     int left = (int)netlink_whole(buffer, length < room ? length : room);
@@ -164,7 +164,7 @@ static void take_answers(struct answers *a, const char *buffer, size_t length, s
             continue;
         const struct nlmsgerr *answer = mnl_nlmsg_get_payload(header);
         if (answer->error != 0)
-            take_refusal(a, header, netlink_errno(answer));
+            take_error(a, header, netlink_errno(answer));
         else if (header->nlmsg_seq == a->last_sequence)
             a->acknowledged = true;
     }
@@ -174,11 +174,11 @@ static int read_answers(struct nft_socket *s, struct answers *a)
 {
     const size_t room = (size_t)MNL_SOCKET_BUFFER_SIZE;
     ssize_t n = 0;
-    /* The acknowledgement of the last message is the last answer. */
+    /* The acknowledgement of the last message comes last. */
     while (!a->acknowledged) {
         n = recv(mnl_socket_get_fd(s->nl), s->answers, room, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EINTR || errno == ENOBUFS)) {
-            a->lost = a->lost || errno == ENOBUFS; /* what there was room for comes still */
+            a->lost = a->lost || errno == ENOBUFS; /* queued answers can still be read */
             continue;
         }
         if (n <= 0)
@@ -197,8 +197,8 @@ static int read_answers(struct nft_socket *s, struct answers *a)
     return 0;
 }
 
-/* Asks for an answer to the last message between two offsets; returns the message's number. An
- * acknowledgement of it comes after the commit. (Older kernels do not acknowledge the batch's end.)
+/* Requests an acknowledgement of the last message between two offsets and returns its sequence
+ * number. The kernel sends it after the commit. (Older kernels do not acknowledge the batch end.)
  */
 static uint32_t ask_for_answer(struct nft_batch *batch, size_t from, size_t to)
 {
@@ -211,8 +211,8 @@ static uint32_t ask_for_answer(struct nft_batch *batch, size_t from, size_t to)
     return last->nlmsg_seq;
 }
 
-/* Sends the messages between two offsets as one transaction. Without its end the kernel works on
- * it, answers, and takes all of it back. 0 or an errno. */
+/* Sends the messages between two offsets as one transaction. Without @ends the batch end is
+ * omitted: the kernel checks the messages, answers and aborts. 0 or an errno. */
 static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
                          bool ends)
 {
@@ -234,9 +234,9 @@ static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t f
     return sent < 0 ? errno : 0;
 }
 
-/* Sends the messages between two offsets as one transaction and reads the answers; @commit: for the
- * kernel to apply them if it finds no error. 0 or -1 with @err; then @why is the errno, or 0 if
- * there was no answer that says so: in that case they may be applied. */
+/* Sends the messages between two offsets as one transaction and reads the answers. Without @commit
+ * the kernel only checks them. On -1 @why is the errno, or 0 if no answer gave one; then the
+ * messages may be applied. */
 static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
                     bool commit, int *why, struct error *err)
 {
@@ -255,8 +255,7 @@ static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, 
     return result;
 }
 
-/* The last cut within @limit bytes from @from, or the first one behind that; the end if there is
- * none. */
+/* The last cut within @limit bytes of @from, else the first one after it, else the end. */
 static size_t next_cut(const struct nft_batch *batch, size_t from, size_t limit)
 {
     size_t best = 0;
@@ -267,8 +266,8 @@ static size_t next_cut(const struct nft_batch *batch, size_t from, size_t limit)
     return best ? best : batch->used;
 }
 
-/* Where the transaction from @from ends: one that the socket can send, of @wanted bytes if it can
- * be cut there. @from if there is no such place. */
+/* Where the transaction from @from ends: about @wanted bytes, within the socket's limit. Returns
+ * @from if there is no such cut. */
 static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, size_t from,
                            size_t wanted)
 {
@@ -286,7 +285,7 @@ static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, 
     return to - from > limit ? from : to;
 }
 
-/* Whether smaller pieces may do where the kernel said no. */
+/* Whether smaller pieces may succeed. */
 static bool is_short_of_memory(const struct nft_batch *batch, int why)
 {
     vec_each (&batch->refusals, refusal) {
@@ -296,7 +295,7 @@ static bool is_short_of_memory(const struct nft_batch *batch, int why)
     return why == ENOMEM || why == ENOBUFS;
 }
 
-/* Counts in @done what was applied. */
+/* Counts applied transactions in @done. */
 static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t *done,
                          struct error *err)
 {
@@ -351,7 +350,7 @@ int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, st
     grow_send_buffer(s, batch->used + BATCH_FRAME);
     int result = transact(s, batch, 0, batch->used, false, &first, err);
     if (result && first == 0)
-        first = EINVAL; /* no answer, or none that could be read */
+        first = EINVAL; /* no usable answer */
     if (result && why)
         *why = first;
     return result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the socket share: nft_socket.c (transactions) and nft_reading.c. */
+/* Shared by nft_socket.c (transactions) and nft_reading.c. */
 #ifndef KUBE_NFTD_NETLINK_NFT_SOCKET_H
 #define KUBE_NFTD_NETLINK_NFT_SOCKET_H
 
@@ -7,14 +7,14 @@
 
 struct nft_socket {
     struct mnl_socket *nl;
-    char *answers;     /* room for one piece of them: made once, since a change costs little more */
-    uint32_t sequence; /* of requests that read */
-    size_t send_limit; /* what the kernel takes in one message now */
+    char *answers;     /* receive buffer, kept: allocating it per change would show */
+    uint32_t sequence; /* of read requests */
+    size_t send_limit; /* current send buffer size in bytes */
     bool cut_logged;
-    struct table_monitor *monitor; /* NULL: nobody listens */
+    struct table_monitor *monitor; /* NULL: none */
 };
 
-/** An errno in words, with what to do about the one that people meet. */
+/** Describes an errno, with a hint for EPERM. */
 const char *nft_reason(int number);
 
 #endif

@@ -14,10 +14,10 @@
 /* The kernel puts at most about 4 KiB of events into a datagram. */
 #define BUFFER_SIZE ((size_t)32 * 1024)
 
-/* For events that wait to be read: some hundred datagrams. */
+/* Receive buffer: some hundred datagrams. */
 #define QUEUE_SIZE (1 << 20)
 
-/* Datagrams taken in a turn of the loop, so that others have theirs. */
+/* Limit per loop iteration, so that other watchers run. */
 #define DATAGRAMS_A_TURN 1024
 
 struct table_monitor {
@@ -30,11 +30,11 @@ struct table_monitor {
     char own_name[16]; /* of this process */
     struct nft_socket *own;
     uint32_t own_port;
-    uint32_t left_at;             /* the generation when a large batch of our own began */
-    bool missed;                  /* others committed something while nobody listened */
-    bool touched;                 /* something was reported and not settled yet */
-    bool finished;                /* the transaction that did it has ended: program is known */
-    bool waited;                  /* a turn for that */
+    uint32_t left_at;             /* the generation before a large batch of our own */
+    bool missed;                  /* others committed while we did not listen */
+    bool touched;                 /* changes were reported, settled() is due */
+    bool finished;                /* their transaction has ended: program is known */
+    bool waited;                  /* one loop iteration, for that */
     struct table_program program; /* of the last transaction that touched the table */
     _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
 };
@@ -60,7 +60,7 @@ static void take_element(void *ctx, const struct nft_element *element)
     report(set->monitor, &(struct table_change){set->family, set->name, element});
 }
 
-/* What is not of a set is reported without a closer look, except objects that our table lacks. */
+/* Changes other than elements are reported without their details. */
 static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
 {
     const struct nfgenmsg *message = mnl_nlmsg_get_payload(header);
@@ -80,7 +80,6 @@ static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
         nft_element_each(header, take_element, &set);
 }
 
-/* The end of a transaction, of any table. */
 static void take_generation(struct table_monitor *m, const struct nlmsghdr *header)
 {
     const char *name = netlink_text(nfnl_attribute(header, NFTA_GEN_PROC_NAME));
@@ -109,8 +108,8 @@ void table_monitor_take(struct table_monitor *m, const void *messages, size_t le
     }
 }
 
-/* The end of the transaction comes right behind its events; if it is not there yet, it is in the
- * next turn, or it was lost. */
+/* The end of a transaction directly follows its events. If it has not arrived, it comes in the next
+ * loop iteration or was lost. */
 void table_monitor_settle(struct table_monitor *m)
 {
     const struct table_program unknown = {0};
@@ -127,7 +126,7 @@ void table_monitor_settle(struct table_monitor *m)
 
 /* ---- the socket ---- */
 
-/* Takes one datagram off the queue; false when there is none. */
+/* Processes one datagram; false if the queue is empty. */
 static bool take_datagram(struct table_monitor *m)
 {
     ssize_t n =
@@ -146,7 +145,7 @@ static bool take_datagram(struct table_monitor *m)
 
 static void take_all(struct table_monitor *m)
 {
-    if (m->missed) { /* as if it were the events that nobody will see, and the end of them */
+    if (m->missed) { /* treated as events of a finished transaction that were lost */
         m->missed = false;
         m->touched = m->waited = true;
         m->ops.lost(m->ops.ctx);
@@ -163,7 +162,7 @@ static void pause_for(struct table_monitor *m, double seconds)
     ev_timer_start(m->loop, &m->pause);
 }
 
-/* The next ones have to wait: a program that commits all the time would wake us each time. */
+/* Then pause: a program that commits continuously would wake us every time. */
 static void on_events(struct ev_loop *loop, ev_io *io, int events)
 {
     struct table_monitor *m = io->data;
@@ -178,7 +177,7 @@ static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
     struct table_monitor *m = timer->data;
     (void)events;
     if (m->touched || m->missed)
-        take_all(m); /* even if nothing came */
+        take_all(m); /* even without events */
     ev_io_start(loop, &m->io);
 }
 
@@ -190,8 +189,7 @@ static int membership(struct table_monitor *m, int option)
 
 /* ---- large batches of our own ---- */
 
-/* What is in the queue stays there. A transaction of others between the two steps counts as missed,
- * too. */
+/* Queued events stay. A transaction of another program between the two calls counts as missed. */
 void table_monitor_leave(struct table_monitor *m)
 {
     struct error err = {0};
@@ -217,21 +215,21 @@ void table_monitor_listen_again(struct table_monitor *m, uint32_t transactions)
     pause_for(m, 0);
 }
 
-/* ---- the socket's filter: which events wake us ---- */
+/* ---- the socket filter ---- */
 
-/* One datagram holds several messages, and a filter has no loops: what goes from one message to the
- * next is there as often as there usually are messages, and what has more passes. Kernels before
- * 6.7 charge the filter to 20 KiB of memory; each step takes 8 bytes or twice that. */
+/* A datagram holds several messages and a filter cannot loop, so the code for one message is
+ * repeated for the usual number of them; longer datagrams pass. Kernels before 6.7 charge the
+ * filter against a 20 KiB limit, at 8 or 16 bytes per instruction. */
 #define MESSAGES 40
 #define MESSAGE_STEPS 160
 
 #define PASS 0xffffffffu
 #define DROP 0u
 
-/* The name is the first attribute in all messages but those of generations. */
+/* The table name is the first attribute of all messages except NEWGEN. */
 #define NAME_AT (NLMSG_HDRLEN + sizeof(struct nfgenmsg) + NLA_HDRLEN)
 
-/* Where the two lower bytes of a number are, which netlink writes as the processor does. */
+/* Offsets of low-order bytes: netlink headers are in host byte order. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LOW_BYTE 0
 #define NEXT_BYTE 1
@@ -251,8 +249,8 @@ static void append(struct sock_filter *out, size_t *n, const struct sock_filter 
     *n += count;
 }
 
-/* The message at X: passes the datagram if it is about the table, drops it if X is its end, and
- * moves X to the next message: the length, rounded up. Returns how many steps that takes. */
+/* Code for the message at X: passes the datagram if the message is about the table, drops it if X
+ * is its end, else advances X by the aligned length. Returns the number of instructions. */
 static size_t filter_message(const char *table, struct sock_filter out[MESSAGE_STEPS])
 {
     const size_t length = strlen(table) + 1;
@@ -278,7 +276,7 @@ static size_t filter_message(const char *table, struct sock_filter out[MESSAGE_S
     size_t n = 0, words = (length + 3) / 4;
     append(out, &n, begin, 4);
     for (size_t i = 0; i < words; i++) {
-        /* Four letters; the last ones, some of them for a second time. */
+        /* Four letters; the last word may overlap. */
         size_t at = 4 * i + 4 <= length ? 4 * i : length - 4;
         uint32_t word;
         memcpy(&word, table + at, sizeof(word));
@@ -298,7 +296,7 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
 {
     const uint32_t type = offsetof(struct nlmsghdr, nlmsg_type);
     const struct sock_filter begin[] = {
-        /* Our own changes out, the ends of others' transactions in. */
+        /* Drop our own changes, pass the ends of other transactions. */
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_pid)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(own_port), 0, 1),
         BPF_STMT(BPF_RET | BPF_K, DROP),
