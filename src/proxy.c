@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Of backends, for each queue of what waits: the kernel takes one in 2 to 4 microseconds. */
+/* In backends, for each queue: the kernel takes 2 to 4 microseconds for one. */
 #define PORTION 4000
 
 struct proxy {
@@ -16,31 +16,31 @@ struct proxy {
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct health *health;
     struct flow_cleaner *flows;
-    void (*node_seen)(void *ctx, const struct node *node); /* NULL: nobody wants to know */
+    void (*node_seen)(void *ctx, const struct node *node); /* may be NULL */
     void *node_seen_ctx;
-    size_t portion;     /* how much policy hands on in one sync, */
-    bool begun;         /* but the first, in which it hands on all that there is */
-    bool all_handed_on; /* that was all */
-    /* An earlier run may have given them to Services: the client does not get through. */
+    size_t portion;     /* limit of each sync, */
+    bool begun;         /* except the first */
+    bool all_handed_on; /* policy has nothing left to pass on */
+    /* Unreachable peers, perhaps since the previous process gave them to Services. */
     VEC(struct frontend) in_the_way;
     char *node_name;
-    bool node_name_checked; /* whether any endpoint names this node */
+    bool node_name_checked; /* see check_node_name() */
 };
 
-/* Runs the statement for each family that is in use. */
+/* Runs the statement for each family in use. */
 #define each_family(proxy, family)                                                                 \
     for (int family = 0; family < FAMILY_COUNT; family++)                                          \
         if ((proxy)->tables[family])
 
-/* ---- what goes past policy ---- */
+/* ---- callbacks ---- */
 
-/* For the log of a table. */
+/* For the table's log. */
 static char *owner_of(void *ctx, const struct frontend *frontend)
 {
     return policy_owner(((struct proxy *)ctx)->policy, frontend);
 }
 
-/* A frontend of the previous process that is gone by now. */
+/* A frontend of the previous process no longer exists. */
 static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
     struct proxy *proxy = ctx;
@@ -48,8 +48,8 @@ static void on_abandoned(void *ctx, const struct frontend *frontend)
         flow_cleaner_note(proxy->flows, frontend, false, NULL, 0);
 }
 
-/* Whether flows may still be sent by what @frontend was before. */
-static bool is_held_back(const void *ruleset, const struct frontend *frontend)
+/* Whether the previous rules of @frontend may still route flows. */
+static bool is_outdated(const void *ruleset, const struct frontend *frontend)
 {
     return ruleset_is_waiting(ruleset, frontend) || ruleset_is_refused(ruleset, frontend);
 }
@@ -164,7 +164,7 @@ static int make_tables(struct proxy *proxy, const struct proxy_config *config, s
         if (!proxy->tables[i])
             return -1;
         if (proxy->flows)
-            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_held_back,
+            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_outdated,
                                    table_ruleset(proxy->tables[i]));
     }
     return 0;
@@ -241,10 +241,10 @@ void proxy_foreign_settled(void *ctx, const struct table_program *program)
 
 /* ---- syncs ---- */
 
-/* Health checks speak of what is applied (docs/behaviour.md 6.1), and flows are stale only by it:
- * of each Service and frontend for itself, since others may go in portions. Returns whether all
- * that came is applied. */
-static bool tell_applied(struct proxy *proxy, enum family which)
+/* Updates health checks (docs/behaviour.md 6.1), latencies and stale flows, which all depend on
+ * applied changes. Works per Service and frontend, as others may still be pending. Returns true if
+ * all changes are applied. */
+static bool report_applied(struct proxy *proxy, enum family which)
 {
     struct table *table = proxy->tables[which];
     const bool all = table ? table_is_in_force(table) : proxy->all_handed_on;
@@ -264,7 +264,7 @@ static bool tell_applied(struct proxy *proxy, enum family which)
     return all;
 }
 
-/* Once, when everything is known for the first time. */
+/* Runs once, after the first complete decision. */
 static void check_node_name(struct proxy *proxy)
 {
     if (proxy->node_name_checked)
@@ -282,7 +282,7 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
     bool applied[FAMILY_COUNT];
     if (!proxy_is_synced(proxy))
         return 0;
-    vec_free(&proxy->in_the_way); /* policy has decided who has them */
+    vec_free(&proxy->in_the_way); /* policy assigns these frontends now */
     proxy->all_handed_on =
         policy_sync_some(proxy->policy, proxy->begun ? proxy->portion : SIZE_MAX);
     proxy->begun = true;
@@ -293,7 +293,7 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
         if (proxy->tables[i])
             next = clock_earlier(
                 next, table_turn(proxy->tables[i], !proxy->all_handed_on, about, socket, now));
-        applied[i] = tell_applied(proxy, (enum family)i);
+        applied[i] = report_applied(proxy, (enum family)i);
     }
     free(about);
     if (applied[FAMILY_IPV4] && applied[FAMILY_IPV6])
@@ -327,7 +327,7 @@ void proxy_decide(struct proxy *proxy)
     policy_sync(proxy->policy);
 }
 
-/* ---- what others may know ---- */
+/* ---- queries ---- */
 
 bool proxy_is_synced(const struct proxy *proxy)
 {
@@ -351,12 +351,12 @@ bool proxy_is_programmed(const struct proxy *proxy)
 
 size_t proxy_refused(const struct proxy *proxy)
 {
-    size_t refused = 0;
+    size_t rejected = 0;
     each_family (proxy, i) {
         const struct ruleset_figures *figures = ruleset_figures(table_ruleset(proxy->tables[i]));
-        refused += figures->refused + figures->left_out;
+        rejected += figures->refused + figures->left_out;
     }
-    return refused;
+    return rejected;
 }
 
 void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources)
@@ -376,13 +376,13 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
     }
 }
 
-void proxy_stats(const struct proxy *proxy, struct proxy_stats *figures)
+void proxy_stats(const struct proxy *proxy, struct proxy_stats *stats)
 {
     const struct service_counts services = service_cache_counts(proxy->caches.services);
     const struct slice_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
     const double now = clock_monotonic();
     bool any = false;
-    *figures = (struct proxy_stats){
+    *stats = (struct proxy_stats){
         .complete = proxy_is_synced(proxy),
         .zone = policy_surroundings(proxy->policy)->location.zone,
         .external_ips = !proxy->caches.no_external_ips,
@@ -393,17 +393,17 @@ void proxy_stats(const struct proxy *proxy, struct proxy_stats *figures)
         .services_pending = services.pending,
         .slices_pending = slices.pending,
     };
-    memcpy(figures->left_out, proxy->caches.rejected, sizeof(figures->left_out));
+    memcpy(stats->left_out, proxy->caches.rejected, sizeof(stats->left_out));
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct table_view *view = &figures->family[i];
+        struct table_view *view = &stats->family[i];
         table_view(proxy->tables[i], now, view);
         if (!view->in_use)
             continue;
-        figures->service_changes += services.seen;
-        figures->slice_changes += slices.seen[i];
-        /* Of the table that has the fewest. */
-        if (!any || view->audits < figures->audits)
-            figures->audits = view->audits;
+        stats->service_changes += services.seen;
+        stats->slice_changes += slices.seen[i];
+        /* The lowest count of all tables. */
+        if (!any || view->audits < stats->audits)
+            stats->audits = view->audits;
         any = true;
     }
 }
