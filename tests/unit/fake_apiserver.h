@@ -5,7 +5,6 @@
 #define KUBE_NFTD_TESTS_FAKE_APISERVER_H
 
 #include "fake_clock.h"
-#include "kube-nftd/base.h"
 #include "kube-nftd/source.h"
 #include "script.h"
 

@@ -21,20 +21,15 @@
 #ifndef KUBE_NFTD_TESTS_HTTP_SCRIPT_H
 #define KUBE_NFTD_TESTS_HTTP_SCRIPT_H
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 #include "script.h"
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -32,7 +32,6 @@
 #include <linux/in.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
-#include <string.h>
 
 #define CASE_TOP 0x10000u /* the highest address */
 

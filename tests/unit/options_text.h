@@ -3,11 +3,8 @@
 #ifndef KUBE_NFTD_TESTS_OPTIONS_TEXT_H
 #define KUBE_NFTD_TESTS_OPTIONS_TEXT_H
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "script.h"
-
-#include <string.h>
 
 #define MOST 20
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "script.h"
 
-#include "kube-nftd/base.h"
-
 #include <ctype.h>
-#include <string.h>
 
 /* A line of a file, and the one it is at. */
 struct reader {

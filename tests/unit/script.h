@@ -19,8 +19,6 @@
 
 #include "unit.h"
 
-#include <stdio.h>
-
 struct script_command {
     const char *name;
     void (*run)(char *words, FILE *out);

@@ -2,7 +2,6 @@
 /* What the API server is asked for, at which addresses it is, and what it means when it refuses:
  * cases/api. */
 #include "json_read.h"
-#include "kube-nftd/base.h"
 #include "kube-nftd/source.h"
 #include "proto_writer.h"
 #include "script.h"

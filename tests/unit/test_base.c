@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base.h"
 
 #include "unit.h"
 

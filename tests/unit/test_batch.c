@@ -12,8 +12,6 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <stdio.h>
-#include <string.h>
 
 static struct nft_batch batch;
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which server there is, with which credentials and by which proxy: from a kubeconfig, from flags,
  * from inside of a cluster. Cases are in cases/client_config; FOLDER is the test's. */
-#include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "script.h"
 
-#include <string.h>
 #include <unistd.h>
 
 static struct client_config config;

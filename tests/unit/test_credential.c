@@ -4,10 +4,8 @@
  */
 #include "source/api_connection.h"
 
-#include "kube-nftd/base.h"
 #include "script.h"
 
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 #include "kube-nftd/model.h"
 
 #include "json_read.h"
-#include "kube-nftd/base.h"
 #include "kube-nftd/values.h"
 #include "object_text.h"
 #include "proto_writer.h"
@@ -10,7 +9,6 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
-#include <string.h>
 
 /* ---- JSON ---- */
 

@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include <string.h>
-
 #define PROTOBUF "application/vnd.kubernetes.protobuf"
 #define BOTH PROTOBUF ",application/json"
 

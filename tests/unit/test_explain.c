@@ -3,8 +3,6 @@
 #include "kube-nftd/serve.h"
 #include "script.h"
 
-#include <string.h>
-
 static void write_query(FILE *out, const struct explain_query *query)
 {
     char address[ADDRESS_TEXT_SIZE];

@@ -2,11 +2,9 @@
 /* What counts as an edit of the configuration file, and when a file that is waited for is complete.
  * Cases are in cases/file_watch. The timer is fake_clock.h's: each look is the test's. */
 #include "fake_clock.h"
-#include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "script.h"
 
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

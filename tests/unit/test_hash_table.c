@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Hash tables against plain arrays that say who is in. */
-#include "kube-nftd/base.h"
 
 #include "unit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define MANY 3000
 

@@ -2,12 +2,10 @@
 /* Over a folder that stands for the root of the host: tests/unit/cases/kernel_settings. */
 #include "script.h"
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/host.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>

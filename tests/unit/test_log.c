@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Lines of the log, how many there may be, and where they go. Cases are in cases/log. */
-#include "kube-nftd/base.h"
-
 #include "script.h"
 
 #include <cjson/cJSON.h>
@@ -9,8 +7,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pty.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>

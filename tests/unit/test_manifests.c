@@ -10,7 +10,6 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <math.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 /* The text of the metrics page, from values that are given. */
 #include "script.h"
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/commit.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/serve.h"
@@ -10,8 +9,6 @@
 
 #include <fcntl.h>
 #include <glob.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -5,14 +5,12 @@
  */
 #include "script.h"
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
 #include "table/template.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 
 /* libnftnl's headers need stdio.h before them. */
 #include <libmnl/libmnl.h>
@@ -23,7 +21,6 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <string.h>
 
 #define TYPE_VERDICT 0xffffff00u
 

@@ -9,7 +9,6 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <string.h>
 
 #define SIZE ((size_t)256)
 

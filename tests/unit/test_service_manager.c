@@ -2,14 +2,11 @@
 /* Against a socket of the test, as systemd has one: tests/unit/cases/service_manager. */
 #include "kube-nftd/host.h"
 
-#include "kube-nftd/base.h"
 #include "script.h"
 
 #include <errno.h>
 #include <ev.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

@@ -11,7 +11,6 @@
 #include <endian.h>
 #include <libnftnl/set.h>
 #include <linux/netfilter/nf_tables.h>
-#include <string.h>
 
 #define TYPE_VERDICT 0xffffff00u
 

@@ -4,8 +4,6 @@
 
 #include "table/slots.h"
 
-#include <string.h>
-
 #define MOST 12 /* backends and slots in random inputs */
 
 static unsigned seed;

@@ -3,7 +3,6 @@
  * tests/unit/cases/table_monitor. */
 #include "script.h"
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
@@ -11,8 +10,6 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>

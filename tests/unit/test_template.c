@@ -13,7 +13,6 @@
 #include <libnftnl/rule.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
-#include <string.h>
 
 static struct layout layout; /* the present one */
 static char *values[16];     /* of its variables, as given */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is read from texts, each alone, and how it is written again: cases/texts. What is none is
  * refused with nothing changed. */
-#include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 
 #include "objects.h"
@@ -9,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 /* ---- time ---- */

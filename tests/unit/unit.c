@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "unit.h"
 
-#include "kube-nftd/base.h"
-
 #include <errno.h>
 #include <ftw.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 struct test {

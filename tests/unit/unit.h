@@ -9,6 +9,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

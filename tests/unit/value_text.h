@@ -5,12 +5,10 @@
 #ifndef KUBE_NFTD_TESTS_VALUE_TEXT_H
 #define KUBE_NFTD_TESTS_VALUE_TEXT_H
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/values.h"
 #include "script.h"
 
 #include <ctype.h>
-#include <string.h>
 
 /* ---- texts ---- */
 
