@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Addresses, CIDRs and ranges of addresses, frontends and backends: plain values and their texts.
- */
+/* Addresses, CIDRs, address ranges, frontends and backends, and their text forms. */
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 
@@ -12,8 +11,8 @@
 
 static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-/* Four decimal numbers, leading zeros allowed: inet_pton() would refuse them, inet_aton() would
- * take them for octal. */
+/* Four decimal numbers. Allows leading zeros: inet_pton() rejects those, inet_aton() reads
+ * octal. */
 static bool parse_ipv4(const char *text, uint8_t out[4])
 {
     for (int i = 0; i < 4; i++) {
@@ -32,7 +31,7 @@ static bool parse_ipv4(const char *text, uint8_t out[4])
     return true;
 }
 
-/* The same for the four numbers that may end an IPv6 address: inet_pton() gets them in hex. */
+/* Accepts the same in an IPv4 tail of an IPv6 address: inet_pton() gets the tail in hex. */
 static bool parse_ipv6(const char *text, uint8_t out[16])
 {
     char plain[ADDRESS_TEXT_SIZE];
@@ -168,8 +167,8 @@ bool port_parse(const char *text, size_t length, uint16_t *port)
     return value > 0 && value <= UINT16_MAX;
 }
 
-/* Splits at the colon before the port; an IPv6 address must stand in brackets. A bare address has
- * no port. */
+/* Splits @text at the colon before the port. An IPv6 address with a port needs brackets; a bare
+ * address has no port. */
 static char *split_host(const char *text, const char **port)
 {
     enum family family;
@@ -218,7 +217,7 @@ char *listen_address_format(const struct listen_address *address)
 
 /* ---- CIDRs and ranges ---- */
 
-/* Of an IPv4 address that is written as IPv6. */
+/* Prefix bits of an IPv4-mapped IPv6 address. */
 #define MAPPED_BITS 96
 
 /* A decimal number up to 128, leading zeros allowed. */
@@ -235,7 +234,7 @@ static bool parse_length(const char *text, unsigned *out)
     return p != text && *p == '\0';
 }
 
-/* The bits of byte @i that belong to a prefix of @length bits. */
+/* The mask for byte @i of a prefix of @length bits. */
 static uint8_t prefix_mask(unsigned length, size_t i)
 {
     size_t before = i * 8;
@@ -301,7 +300,7 @@ struct address_range cidr_range(enum family family, const struct cidr *cidr)
     return range;
 }
 
-/* Whether the range begins where a CIDR of @length bits may, and ends where that one does. */
+/* Whether the range is exactly a CIDR of @length bits. */
 static bool is_cidr(enum family family, const struct address_range *range, unsigned length)
 {
     const struct cidr cidr = {range->first, (uint8_t)length};
@@ -325,7 +324,7 @@ const char *range_format(enum family family, const struct address_range *range,
     return out;
 }
 
-/* The address behind @address; false if that is the highest one. */
+/* Advances to the next address; false after the highest one. */
 static bool next_address(enum family family, struct address *address)
 {
     size_t i = address_length(family);
@@ -334,7 +333,7 @@ static bool next_address(enum family family, struct address *address)
     return i > 0;
 }
 
-/* How many bits two addresses have in common, from the first one on. */
+/* The number of leading bits that two addresses share. */
 static unsigned common_bits(enum family family, const struct address *a, const struct address *b)
 {
     unsigned n = 0, bits = 8 * (unsigned)address_length(family);
@@ -345,7 +344,7 @@ static unsigned common_bits(enum family family, const struct address *a, const s
                     : bits;
 }
 
-/* The shortest prefix that begins with @address. */
+/* The length of the shortest prefix that starts at @address. */
 static unsigned least_length(enum family family, const struct address *address)
 {
     unsigned n = 8 * (unsigned)address_length(family);
@@ -354,8 +353,8 @@ static unsigned least_length(enum family family, const struct address *address)
     return n > 0 ? n - (unsigned)__builtin_ctz(address->bytes[n / 8 - 1]) : 0;
 }
 
-/* The largest CIDR that begins with @first and ends before @last or there, but for that of all
- * addresses. One bit behind what the two have in common, it ends before @last in any case. */
+/* The largest CIDR that starts at @first and ends at or before @last, except for that of all
+ * addresses. One bit longer than the common prefix, it always ends before @last. */
 static struct cidr largest_cidr(enum family family, const struct address *first,
                                 const struct address *last)
 {
@@ -387,7 +386,7 @@ bool ranges_contain(const range_vec *ranges, const struct address *address)
     return false;
 }
 
-/* Whether nothing is between the end of @range and the later @next. */
+/* Whether the later @next overlaps or touches @range. */
 static bool meets(enum family family, const struct address_range *range,
                   const struct address_range *next)
 {
@@ -401,7 +400,7 @@ void ranges_normalize(enum family family, range_vec *ranges)
 {
     if (ranges->n < 2)
         return;
-    qsort(ranges->v, ranges->n, sizeof(*ranges->v), address_compare); /* their first ones */
+    qsort(ranges->v, ranges->n, sizeof(*ranges->v), address_compare); /* by first address */
     size_t kept = 1;
     for (size_t i = 1; i < ranges->n; i++) {
         struct address_range *last = &ranges->v[kept - 1], *range = &ranges->v[i];

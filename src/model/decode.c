@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Reads fields with errors that name them; what every object has: its kind and its id. The rest is
- * left to the decoder of the kind. */
+/* Field access with errors that name the field, and what all kinds share: kind and id. */
 #include "decode.h"
 
 #include <math.h>
@@ -13,9 +12,9 @@
 
 #define WARNINGS_NAMED 5
 
-/* Bytes of a value that an error quotes. */
+/* Bytes of a value quoted in an error. */
 #define QUOTED_LIMIT 80
-/* And of an id: more than the API allows for a namespace (63), a slash and a name (253). */
+/* Bytes of an id in an error: above the API's limits for a namespace (63) and a name (253). */
 #define ID_LIMIT 400
 
 static char *path_text(const struct field *field)
@@ -29,8 +28,8 @@ static char *path_text(const struct field *field)
     return text;
 }
 
-/* A value that is quoted at the begin of @text is cut in place: it may be megabytes long. The last
- * quote is the one behind it. */
+/* Truncates a quoted value at the start of @text in place: it may be megabytes long. Its closing
+ * quote is the last one in @text. */
 static void cut_quoted(char *text)
 {
     static const char dots[] = "...";
@@ -39,7 +38,7 @@ static void cut_quoted(char *text)
         return;
     char *cut = text + 1 + QUOTED_LIMIT;
     while (((unsigned char)*cut & 0xc0) == 0x80 && cut > text + 1 + QUOTED_LIMIT - 4)
-        cut--; /* to where a character begins */
+        cut--; /* to a character boundary */
     for (const char *dot = dots; *dot; dot++)
         *cut++ = *dot;
     memmove(cut, end, strlen(end) + 1);
@@ -97,14 +96,14 @@ char *field_take_warnings(struct decoder *d)
     return text;
 }
 
-/* "80.0": it is no integer if it is not written like one. */
+/* "80.0": a number written with a fraction is not an integer. */
 static char *shown_number(const struct json_value *value)
 {
     bool whole = value->number == floor(value->number) && fabs(value->number) < 1e15;
     return xasprintf(whole && !value->integer ? "%.1f" : "%.15g", value->number);
 }
 
-/* What a value of a wrong type looks like; the caller frees it. */
+/* A value of a wrong type for an error, for the caller to free. */
 static char *shown(const struct json_value *value)
 {
     static const char *const words[] = {
@@ -156,7 +155,7 @@ int field_integer(struct decoder *d, const struct field *up, const char *key, ui
     if (!json_is(field.value, JSON_NUMBER))
         return field_is_not(d, &field, "a number");
     double number = field.value->number;
-    if (!field.value->integer || !isfinite(number)) /* as of too many digits */
+    if (!field.value->integer || !isfinite(number)) /* too many digits */
         return field_is_not(d, &field, "an integer");
     if (number < min || number > max)
         return field_bad(d, &field, "%.15g is not within %u..%u", number, min, max);
@@ -256,7 +255,7 @@ static bool is_of(const struct kind *kind, const char *name, const char *api_ver
     return strcmp(kind->name, name) == 0 && strcmp(kind->api_version, api_version) == 0;
 }
 
-/* The kind that the object says it is, @expected if it says nothing, -1 if it is none of ours. */
+/* The kind of the object: @expected if it states none, -1 if unused. */
 static int kind_of(const struct json_value *json, int expected)
 {
     const struct json_value *kind = json_member(json, "kind"),
@@ -266,7 +265,7 @@ static int kind_of(const struct json_value *json, int expected)
     if (!kind || !version || !json_is(kind, JSON_STRING) || !json_is(version, JSON_STRING))
         return -1;
     if (expected >= 0 && is_of(&kinds[expected], kind->string, version->string))
-        return expected; /* as nearly all are */
+        return expected; /* the common case */
     for (int i = 0; i < KIND_COUNT; i++)
         if (is_of(&kinds[i], kind->string, version->string))
             return i;
@@ -278,7 +277,7 @@ bool object_may_be(const struct json_value *json, enum object_kind kind)
     return kind_of(json, (int)kind) == (int)kind;
 }
 
-/* Sets the id, and the version if it can be one: nothing is looked up by it here. */
+/* Sets the id, and the version if it is not too long. */
 static int decode_id(struct decoder *d, const struct field *json, bool namespaced)
 {
     struct field metadata;
@@ -301,8 +300,8 @@ static int decode_id(struct decoder *d, const struct field *json, bool namespace
     return 0;
 }
 
-/* What was decoded belongs to the payload, or to the object itself where that is bad. */
-static void hand_over(struct object *object)
+/* Moves the version to the payload of a decoded object. */
+static void move_version(struct object *object)
 {
     if (object->kind == KIND_SERVICE)
         object_version_move(&object->service->version, &object->version);
@@ -328,13 +327,13 @@ static void drop_payload(struct object *object)
     object_clear(&broken);
 }
 
-/* What is no UUID is as good as none: nothing depends on it but what events are about. */
+/* Ignores invalid UUIDs: only events use the uid. */
 static bool decode_uid(const struct json_value *json, struct uid *uid)
 {
     return uid_parse(json_string(json_member(json_member(json, "metadata"), "uid")), uid);
 }
 
-/* Of an object that cannot be read. */
+/* The uid of an undecodable object. */
 static struct uid *decode_own_uid(const struct json_value *json)
 {
     struct uid uid;
@@ -373,6 +372,6 @@ enum decode_result object_decode(const struct json_value *json, int expected, st
         out->uid = decode_own_uid(json);
         return DECODE_BAD;
     }
-    hand_over(out);
+    move_version(out);
     return DECODE_OK;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reading the fields of one object, for the decoders in src/model. Absent and null are the same.
+ * Field access for the decoders in src/model. Absent and null are equivalent.
  *
- * An error names the object, the field and the value: "Service shop/web: spec.ports[1].port: 70000
- * is not within 1..65535". The path of a field is a chain of struct field on the stack, turned into
- * text only for an error. All functions return 0, or -1 with that error.
+ * Errors name the object, the field and the value: "Service shop/web: spec.ports[1].port: 70000 is
+ * not within 1..65535". A field's path is a chain of struct field on the stack, formatted only for
+ * errors. All functions return 0, or -1 with such an error.
  */
 #ifndef KUBE_NFTD_MODEL_DECODE_H
 #define KUBE_NFTD_MODEL_DECODE_H
@@ -14,42 +14,42 @@
 #include "kube-nftd/values.h"
 
 struct field {
-    const struct field *up; /* NULL: the object itself */
-    const char *key;        /* NULL: the element @index of a list */
+    const struct field *up; /* NULL: this is the object */
+    const char *key;        /* NULL: this is element @index of a list */
     int index;
     const struct json_value *value; /* NULL: absent */
 };
 
-/* The field @key of @up, for an error. */
+/* The field @key of @up, for error messages. */
 #define FIELD(up, key) (&(struct field){(up), (key), 0, NULL})
 
-/* One object that is being decoded; its kind and id are there already. */
+/* The object being decoded; its kind and id are already set. */
 struct decoder {
     struct object *out;
     struct error *err;
-    char *warnings; /* owned; of field_warn(); NULL: none */
+    char *warnings; /* owned; from field_warn(); NULL: none */
     unsigned n_warnings;
 };
 
-/** Says what is wrong with a field. Always -1. */
+/** Sets an error about a field. Returns -1. */
 int field_bad(struct decoder *d, const struct field *field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Notes why a field is ignored that costs the object nothing else: "spec.a: no IP address". Of
- * very many, the first few are named. */
+/** Records why a field is ignored while the object is kept: "spec.a: no IP address". Only the first
+ * few warnings are kept, the rest are counted. */
 void field_warn(struct decoder *d, const struct field *field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** All warnings as one text for the caller to free; NULL if there are none. */
+/** All warnings as one text, for the caller to free; NULL if none. */
 char *field_take_warnings(struct decoder *d);
 
-/** Says that the value of a field is not @what ("a string"), or no text at all. Always -1. */
+/** Sets the error that a field's value is not @what ("a string") or not valid text. Returns -1. */
 int field_is_not(struct decoder *d, const struct field *field, const char *what)
     __attribute__((cold));
 
-/* Inline, so that the lengths of keys, which are constants, are known. */
+/* Inline, so that the lengths of constant keys are known. */
 
-/** The string @value, found by @key; NULL if it is absent. Borrowed from the values. */
+/** The string @value of @key, borrowed; NULL if absent. */
 static inline int field_as_string(struct decoder *d, const struct field *up, const char *key,
                                   const struct json_value *value, const char **out)
 {
@@ -59,7 +59,7 @@ static inline int field_as_string(struct decoder *d, const struct field *up, con
                : field_is_not(d, &(struct field){up, key, 0, value}, "a string");
 }
 
-/** The list or object @value, found by @key. */
+/** The list or object @value of @key. */
 static inline int field_as(struct decoder *d, const struct field *up, const char *key,
                            const struct json_value *value, enum json_type type, struct field *out)
 {
@@ -90,7 +90,7 @@ static inline int field_object(struct decoder *d, const struct field *up, const 
     return field_as(d, up, key, json_find(up->value, key), JSON_OBJECT, out);
 }
 
-/** Sets @flag in @flags if the boolean @value, found by @key, is true, or absent and
+/** Sets @flag in @flags if the boolean @value of @key is true, or if it is absent and
  * @absent_means. */
 static inline int field_as_flag(struct decoder *d, const struct field *up, const char *key,
                                 const struct json_value *value, bool absent_means, uint8_t flag,
@@ -104,35 +104,35 @@ static inline int field_as_flag(struct decoder *d, const struct field *up, const
     return 0;
 }
 
-/** Gives each entry of a list, which must be of @type (a string or an object), to @take until that
- * fails. An absent list has none. */
+/** Passes each entry of a list, all of @type (a string or an object), to @take until that fails. An
+ * absent list is empty. */
 int field_each(struct decoder *d, const struct field *up, const char *key, enum json_type type,
                int (*take)(struct decoder *d, const struct field *entry, void *ctx), void *ctx);
 
-/** An integer within @min..@max; @out is left alone if it is absent. */
+/** An integer within @min..@max; @out is unchanged if absent. */
 int field_integer(struct decoder *d, const struct field *up, const char *key, uint32_t min,
                   uint32_t max, uint32_t *out);
 
-/** A time in whole seconds since 1970; @out is left alone if it is absent. */
+/** A time in whole seconds since 1970; @out is unchanged if absent. */
 int field_time(struct decoder *d, const struct field *up, const char *key, int64_t *out);
 
-/** Whether a string is @special and not @usual, which absent means. Any other is warned of and
- * taken for @usual. */
+/** Whether a string is @special rather than @usual, the default. Any other value counts as @usual,
+ * with a warning. */
 int field_choice(struct decoder *d, const struct field *up, const char *key, const char *usual,
                  const char *special, bool *out);
 
-/** A port number. @min is 1 where it must be there, 0 where absent and 0 mean none. */
+/** A port number. @min: 1 if required; 0 if absent and 0 mean none. */
 int field_port(struct decoder *d, const struct field *up, const char *key, int min, uint16_t *out);
 
-/** Reads a string as a CIDR into @cidrs, if it is the first one of its family. */
+/** Parses a string as a CIDR and stores the first one of each family in @cidrs. */
 int field_cidr(struct decoder *d, const struct field *field, bool has_cidr[FAMILY_COUNT],
                struct cidr cidrs[FAMILY_COUNT]);
 
-/** The IP protocol number of "protocol"; TCP if it is absent. */
+/** The IP protocol number of field "protocol"; TCP if absent. */
 int field_protocol(struct decoder *d, const struct field *up, uint8_t *out);
 
-/** One decoder a kind: fills in the payload of d->out from @json. On -1 the payload may be half
- * filled in. */
+/** One decoder per kind: fills in the payload of d->out from @json. On -1 the payload may be
+ * incomplete. */
 int decode_service(struct decoder *d, const struct field *json);
 int decode_endpoint_slice(struct decoder *d, const struct field *json);
 int decode_service_cidr(struct decoder *d, const struct field *json);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* EndpointSlice: the fields of docs/behaviour.md 1.3 that are used, and the order of its ports. */
+/* EndpointSlice: the fields used (docs/behaviour.md 1.3), and the order of its ports. */
 #include "decode.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static int slice_service(struct decoder *d, const struct field *json)
     return 0;
 }
 
-/* Of no use to rules (docs/behaviour.md 1.3): what cannot be read is no error. */
+/* Rules do not depend on it, so an invalid time is ignored (docs/behaviour.md 1.3). */
 static void slice_trigger_time(struct decoder *d, const struct field *json)
 {
     const struct json_value *annotations =
@@ -48,8 +48,8 @@ static int slice_add_port(struct decoder *d, const struct field *entry, void *ct
     return 0;
 }
 
-/* The members of an endpoint that are used, found in one walk, as those of its conditions are: of
- * endpoints there are many. */
+/* The used members of an endpoint, found in one walk, as those of its conditions are: endpoints are
+ * numerous. */
 struct endpoint_members {
     const struct json_value *addresses, *conditions, *hints, *node_name, *zone; /* NULL: absent */
 };
@@ -105,7 +105,7 @@ static int take_hint(struct decoder *d, const struct field *entry, void *ctx)
         return -1;
     if (names->n == UINT16_MAX)
         return field_bad(d, entry, "more than %d hints", UINT16_MAX);
-    vec_push(names, name ? name : ""); /* the empty name is that of no node and no zone */
+    vec_push(names, name ? name : ""); /* "" matches no node and no zone */
     return 0;
 }
 
@@ -142,8 +142,7 @@ static int endpoint_hints(struct decoder *d, const struct field *endpoint,
     return result;
 }
 
-/* Only the first address is used (docs/behaviour.md 1.3). @found is false if there is none of the
- * slice's own family. */
+/* Only the first address is used (docs/behaviour.md 1.3). @found: it is of the slice's family. */
 static int endpoint_address(struct decoder *d, const struct field *endpoint,
                             const struct json_value *value, struct address *out, bool *found)
 {
@@ -224,7 +223,7 @@ int decode_endpoint_slice(struct decoder *d, const struct field *json)
 
 /* ---- the order of ports ----
  *
- * Whoever writes a slice may bring them in any order, and tens of thousands of them. */
+ * A slice may contain tens of thousands of ports in any order. */
 
 int slice_port_compare_keys(const struct slice_port *a, const struct slice_port *b)
 {
@@ -263,7 +262,7 @@ void endpoint_slice_sort_ports(struct endpoint_slice *slice)
     slice->ports.n = kept;
 }
 
-/* Where @port is, or would be. */
+/* The index of @port, or where to insert it. */
 static size_t place_of(const struct endpoint_slice *slice, const struct slice_port *port)
 {
     size_t low = 0, high = slice->ports.n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Node: the fields of docs/behaviour.md 1.4 that are used, and patterns of its taints. */
+/* Node: the fields used (docs/behaviour.md 1.4), and taint patterns. */
 #include "decode.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ static int node_metadata(struct decoder *d, const struct field *json, struct nod
     return 0;
 }
 
-/* The caller frees it; NULL if it is no time. */
+/* The time for the caller to free; NULL if invalid. */
 static char *time_text(const struct json_value *value)
 {
     char text[CLOCK_RFC3339_SIZE];
@@ -119,7 +119,7 @@ void taint_clear(struct taint *taint)
     *taint = (struct taint){0};
 }
 
-/* Letters, digits and, between them, what stands in @between. */
+/* Whether @text consists of letters, digits and, in between, characters of @between. */
 static bool is_name(const char *text, size_t length, const char *between, size_t limit)
 {
     if (length == 0 || length > limit || !isalnum((unsigned char)text[0]) ||
@@ -180,9 +180,9 @@ int taint_parse(const char *text, struct taint *pattern, struct error *err)
     return -1;
 }
 
-static bool same(const char *wanted, const char *text)
+static bool same(const char *expected, const char *text)
 {
-    return !wanted || strcmp(wanted, text) == 0;
+    return !expected || strcmp(expected, text) == 0;
 }
 
 bool taint_matches(const struct taint *pattern, const struct taint *taint)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Service and ServiceCIDR: the fields of docs/behaviour.md 1.2 and 1.5 that are used. */
+/* Service and ServiceCIDR: the fields used (docs/behaviour.md 1.2 and 1.5). */
 #include "decode.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* kube-proxy's; the API server always fills it in. */
+/* kube-proxy's default; the API server always sets one. */
 #define AFFINITY_TIMEOUT 10800
 #define AFFINITY_TIMEOUT_MOST 86400
 
@@ -29,15 +29,15 @@ static int service_type(struct decoder *d, const struct field *spec, enum servic
 /* ---- cluster IPs ---- */
 
 static int service_cluster_ip(struct decoder *d, const char *text, const struct field *field,
-                              const char *wanted_family)
+                              const char *listed_family)
 {
     struct service *service = d->out->service;
     enum family family;
     struct address address;
     if (!address_parse(text, &family, &address))
         return field_bad(d, field, "\"%s\" is not an IP address", text);
-    /* An address of another family than its entry in ipFamilies is skipped, never fatal. */
-    if (wanted_family && strcmp(wanted_family, family_name(family)) != 0)
+    /* An address of another family than its ipFamilies entry is skipped, never an error. */
+    if (listed_family && strcmp(listed_family, family_name(family)) != 0)
         return 0;
     service->has_cluster_ip[family] = true;
     service->cluster_ip[family] = address;
@@ -55,8 +55,8 @@ static int check_family(struct decoder *d, const struct field *field)
     return field_bad(d, field, "\"%s\" is not IPv4 or IPv6", value->string);
 }
 
-/* Each family that ipFamilies lists has the address at the same place of clusterIPs; where that
- * list is absent, the first one has clusterIP. */
+/* Each family in ipFamilies has the address at its index in clusterIPs; if that list is absent, the
+ * first family has clusterIP. */
 static int listed_cluster_ips(struct decoder *d, const struct field *spec,
                               const struct field *families, const char *cluster_ip)
 {
@@ -83,7 +83,7 @@ static int listed_cluster_ips(struct decoder *d, const struct field *spec,
     return 0;
 }
 
-/* Or that the Service is skipped. */
+/* Decodes the cluster IPs, or marks the Service as skipped. */
 static int cluster_ips(struct decoder *d, const struct field *spec, enum service_type type)
 {
     const char *cluster_ip;
@@ -117,8 +117,8 @@ static int add_port(struct decoder *d, const struct field *entry, void *ctx)
     return 0;
 }
 
-/* A number that a port takes, in an integer, so that equal ones sort side by side and in the order
- * of their ports: protocol, whether it is a node port, number, and the place of the port. */
+/* A number used by a port as an integer that sorts duplicates side by side in port order: protocol,
+ * whether it is a NodePort, number, and the port's index. */
 static uint64_t number_key(const struct service_port *port, bool node, size_t index)
 {
     uint64_t number = node ? port->node_port : port->port;
@@ -131,8 +131,8 @@ static int compare_keys(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* The key of a number that an earlier port has too, of the first such port; 0 if there is none.
- * By sorting, since an object of many ports must not hold up all others. */
+/* The key of the first port that reuses a number of an earlier port; 0: none. Sorts, so that an
+ * object with many ports does not delay all others. */
 static uint64_t find_doubled(const struct service *service)
 {
     size_t n = 0;
@@ -152,7 +152,6 @@ static uint64_t find_doubled(const struct service *service)
     return doubled;
 }
 
-/* No two ports of a Service may share a number. */
 static int check_numbers(struct decoder *d, const struct field *spec)
 {
     const struct service *service = d->out->service;
@@ -177,10 +176,10 @@ static int service_ports(struct decoder *d, const struct field *spec)
     return 0;
 }
 
-/* ---- addresses for clients outside of the cluster, and which clients ---- */
+/* ---- external addresses and allowed sources ---- */
 
-/* Adds what @text says to the list of its family. Written by hand or by others, so what is no
- * address costs just itself. */
+/* Adds address @text to the list of its family. Users and other programs write it, so an invalid
+ * address costs only itself. */
 static void add_address(struct decoder *d, const char *text, const struct field *field,
                         address_vec lists[FAMILY_COUNT])
 {
@@ -194,7 +193,7 @@ static void add_address(struct decoder *d, const char *text, const struct field 
         vec_push(&lists[family], address);
 }
 
-/* An API server refuses such an address; one that a tenant got past it would take the host's own
+/* API servers reject special addresses; one that slips through would capture the host's own
  * traffic. */
 static int take_external_ip(struct decoder *d, const struct field *entry, void *ctx)
 {
@@ -210,7 +209,7 @@ static int take_external_ip(struct decoder *d, const struct field *entry, void *
     return 0;
 }
 
-/* Of any mode but VIP, the balancer delivers to the nodes itself (docs/behaviour.md 1.2). */
+/* In modes other than VIP, the balancer delivers to the nodes itself (docs/behaviour.md 1.2). */
 static int take_ingress(struct decoder *d, const struct field *entry, void *ctx)
 {
     const char *ip, *mode;
@@ -232,7 +231,7 @@ static int load_balancer_ips(struct decoder *d, const struct field *json,
     return 0;
 }
 
-/* @text without the blanks around it; the caller frees it. */
+/* @text trimmed, for the caller to free. */
 static char *trimmed(const char *text)
 {
     static const char blanks[] = " \t\r\n\v\f";
@@ -243,7 +242,7 @@ static char *trimmed(const char *text)
     return xstrndup(text, length);
 }
 
-/* Everybody of a family may connect once a range is /0, so there is nothing to compare with. */
+/* A range of /0 allows every source of its family, which makes its other ranges moot. */
 struct source_search {
     range_vec *ranges;
     bool everybody[FAMILY_COUNT];
@@ -280,7 +279,7 @@ static int source_ranges(struct decoder *d, const struct field *spec, range_vec 
     return 0;
 }
 
-/* Behind the cluster IPs: only their families count. */
+/* Must follow the cluster IPs: only their families are used. */
 static int external_addresses(struct decoder *d, const struct field *json, const struct field *spec)
 {
     struct outside outside = {0};
@@ -296,7 +295,7 @@ static int external_addresses(struct decoder *d, const struct field *json, const
     return bad ? -1 : 0;
 }
 
-/* ---- how its traffic is to be treated ---- */
+/* ---- traffic policies and affinity ---- */
 
 static int health_check(struct decoder *d, const struct field *spec, enum service_type type)
 {
@@ -327,9 +326,8 @@ static int session_affinity(struct decoder *d, const struct field *spec)
     return 0;
 }
 
-/* A policy that is unknown is taken for the usual one, so that the Service goes on working with a
- * daemon that is older than the policy. externalTrafficPolicy means something only where there are
- * external addresses (docs/behaviour.md 1.2). */
+/* Unknown policies count as the default, so that Services keep working with a daemon older than the
+ * policy. externalTrafficPolicy applies only with external addresses (docs/behaviour.md 1.2). */
 static int policies(struct decoder *d, const struct field *spec, enum service_type type)
 {
     struct service *service = d->out->service;
@@ -344,7 +342,7 @@ static int policies(struct decoder *d, const struct field *spec, enum service_ty
     return health_check(d, spec, type) || session_affinity(d, spec) ? -1 : 0;
 }
 
-/* ---- the whole ---- */
+/* ---- Service ---- */
 
 int decode_service(struct decoder *d, const struct field *json)
 {

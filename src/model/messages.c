@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A message from its fields by number. */
+/* Defines a message by its fields' numbers. */
 #define MESSAGE(name, ...)                                                                         \
     static const struct proto_field name##_fields[] = {__VA_ARGS__};                               \
     static const struct proto_message name = {name##_fields,                                       \
@@ -15,7 +15,7 @@
     {                                                                                              \
         .key = (name), .key_length = sizeof(name) - 1, .type = PROTO_##kind, __VA_ARGS__           \
     }
-/* Without a key: what it holds goes to the object around. */
+/* Without a key: its contents belong to the enclosing object. */
 #define NAMELESS(kind, ...)                                                                        \
     {                                                                                              \
         .type = PROTO_##kind, __VA_ARGS__                                                          \
@@ -28,7 +28,7 @@
 #define STRINGS(name) FIELD(name, STRING, .list = true)
 #define OBJECT(name, of) FIELD(name, OBJECT, .message = &(of))
 #define OBJECTS(name, of) FIELD(name, OBJECT, .message = &(of), .list = true)
-/* A pointer in Go, or written by JSON even if it is zero. */
+/* A pointer in Go, or a field that JSON contains even if zero. */
 #define OWN_STRING(name) FIELD(name, STRING, .has_presence = true)
 #define OWN_NUMBER(name) FIELD(name, NUMBER, .has_presence = true)
 
@@ -37,7 +37,7 @@
 MESSAGE(time_of, [1] = NAMELESS(SECONDS));
 MESSAGE(map_entry, [1] = NAMELESS(KEY), [2] = NAMELESS(STRING, .has_presence = true));
 
-/* Of ObjectMeta, what is read of every kind; a bookmark may have the annotation that ends the
+/* The fields of ObjectMeta used for every kind. A bookmark may have the annotation that ends the
  * initial events. */
 #define OBJECT_META                                                                                \
     [1] = STRING("name"), [3] = STRING("namespace"), [5] = STRING("uid"),                          \
@@ -100,7 +100,7 @@ MESSAGE(service_cidr_meta, OBJECT_META);
 MESSAGE(service_cidr, [1] = OBJECT("metadata", service_cidr_meta),
         [2] = OBJECT("spec", service_cidr_spec));
 
-/* ---- lists of them ---- */
+/* ---- lists ---- */
 
 #define LIST(name, of)                                                                             \
     MESSAGE(name, [1] = OBJECT("metadata", list_meta),                                             \
@@ -124,10 +124,9 @@ static const struct proto_message *const lists[KIND_COUNT] = {
     [KIND_NODE] = &node_list,
 };
 
-/* ---- k8s.io.apimachinery.pkg.runtime, and what is around objects ---- */
+/* ---- k8s.io.apimachinery.pkg.runtime and envelopes ---- */
 
-/* Whether the kind and its apiVersion are those that were asked for is for the reader of the values
- * to say. */
+/* The reader of the values checks for the expected kind and apiVersion. */
 static const struct proto_message *body_of(const char *kind)
 {
     int of_list = object_kind_of_list(kind);

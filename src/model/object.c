@@ -184,7 +184,7 @@ bool service_equal(const struct service *a, const struct service *b)
     return service_ports_equal(a, b);
 }
 
-/* The names are interned. */
+/* Names are interned, so pointers are compared. */
 static bool hints_equal(const struct endpoint_hints *a, const struct endpoint_hints *b)
 {
     if (!a || !b)

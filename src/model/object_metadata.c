@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is small about objects: their resourceVersion and uid, and the zones of endpoints. */
+/* Small parts of objects: resourceVersion, uid, and the zones of endpoints. */
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of an object that has none. It takes the place of a number that never comes. */
+/* An object without a resourceVersion; encoded as a number that never occurs. */
 #define UNVERSIONED UINT64_MAX
 #define NUMBER_MOST (UINT64_MAX / 2 - 1)
 
@@ -21,7 +21,7 @@ static char *text_of(const struct object_version *version)
     return (char *)(uintptr_t)version->bits;
 }
 
-/* Whether @text is a number that is printed just so, and fits. */
+/* Parses @text if it is a canonical decimal number that fits. */
 static bool read_number(const char *text, uint64_t *number)
 {
     uint64_t n = 0;
@@ -111,7 +111,7 @@ static int digit_value(char c)
 bool uid_parse(const char *text, struct uid *uid)
 {
     struct uid parsed = {0};
-    int found = 0; /* below 0: something else than a digit */
+    int found = 0; /* negative: an invalid digit */
     *uid = parsed;
     if (!text || strlen(text) != UID_TEXT_SIZE - 1)
         return false;
@@ -146,7 +146,7 @@ const char *uid_format(const struct uid *uid, char text[UID_TEXT_SIZE])
 
 /* ---- zones ---- */
 
-static const char *zones[UINT8_MAX]; /* interned; that with number 1 first */
+static const char *zones[UINT8_MAX]; /* interned; zone number 1 first */
 
 uint8_t zone_number(const char *name)
 {

@@ -74,8 +74,8 @@ struct api_request {
     struct curl_slist *headers;
     char error[CURL_ERROR_SIZE];
     VEC(char) body;
-    bool added; /* added to curl's multi handle */
-    bool held;  /* to be added again at the next nudge */
+    bool added;    /* added to curl's multi handle */
+    bool deferred; /* to be added again at the next nudge */
     unsigned resends;
     bool cancelled; /* done must not be called */
     bool connected; /* it has a connection */
@@ -299,7 +299,7 @@ static void request_finish(struct api_request *request, CURLcode code)
         curl_multi_remove_handle(a->multi, request->easy);
         request->added = request->connected = false;
         request->error[0] = '\0';
-        request->held = true;
+        request->deferred = true;
         request->resends++;
         start_nudging(a);
         return;
@@ -378,7 +378,7 @@ static void apply_marks(struct apiserver *a)
             curl_multi_remove_handle(a->multi, request->easy);
             disable_pipewait(request);
             request_begin(request);
-        } else if (!request->added && !request->held) {
+        } else if (!request->added && !request->deferred) {
             request_begin(request);
         }
     }
@@ -425,8 +425,8 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)events;
     DL_FOREACH(a->requests, request)
     {
-        connecting |= request->held || (request->added && !request->connected);
-        request->held = false;
+        connecting |= request->deferred || (request->added && !request->connected);
+        request->deferred = false;
     }
     if (!connecting) {
         ev_timer_stop(loop, timer);
@@ -470,9 +470,8 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
     int mask =
         (events & EV_READ ? CURL_CSELECT_IN : 0) | (events & EV_WRITE ? CURL_CSELECT_OUT : 0);
     act(a, io->fd, mask); /* may free the watch */
-    /* Data that one request read for another on the same connection waits in curl for the next
-     * iteration. Run curl again, but only once so that others get their turn; the timer is still
-     * set. */
+    /* Data read by one request for another waits in curl for the loop's next iteration. Run curl
+     * again, but only once so that others get their turn; the timer is still set. */
     if (a->due)
         act(a, CURL_SOCKET_TIMEOUT, 0);
     gather(a);

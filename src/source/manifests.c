@@ -293,22 +293,22 @@ static bool folder_is_watched(const struct manifests *m)
 static void handle_missing(struct manifests *m, struct file *file)
 {
     struct stat status;
-    size_t held = file->holds.n;
+    size_t objects = file->holds.n;
     file->is_link = lstat(file->path, &status) == 0;
     if (!folder_is_watched(m))
         return;
     if (!m->path && !file->is_link) {
         object_vec none = {0};
         set_objects(m, file, &none);
-        if (held > 0)
+        if (objects > 0)
             log_info(LOG, "the file is gone, removing its objects file=%s objects=%zu", file->path,
-                     held);
+                     objects);
         file->gone = true;
         return;
     }
     if (!file->missing)
         log_warn(LOG, "%s: %s; its objects stay active objects=%zu", file->path,
-                 file->is_link ? "the link points to no file" : "the file is gone", held);
+                 file->is_link ? "the link points to no file" : "the file is gone", objects);
     file->missing = true;
     file->seen = (struct stat){0};
 }

@@ -7,7 +7,7 @@
  *     list    CONNECTING --200--> LISTING --each page--> CONNECTING ... --last--> the watch
  *     watch   CONNECTING --200--> WATCHING --ended, cut--> the watch, from the last version seen
  *
- * After a missing answer, a refusal, a cut or garbage, the next request (at once, or after
+ * After a missing answer, a rejection, a cut or garbage, the next request (at once, or after
  * BACKING_OFF) is:
  *
  *     stream  the list, if the server answers but does not stream; else the stream
