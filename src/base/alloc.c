@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory, and the texts that are made in it: errors first of all. */
+/* Allocation, strings and errors. */
 #include "kube-nftd/base.h"
 
 #include <cjson/cJSON.h>
 #include <malloc.h>
 #include <stdio.h>
 
-/* What is above this is mapped for itself: it grows without being copied, and goes back whole. */
+/* Larger blocks are mapped separately: they grow without copying and are returned whole. */
 #define MAPPED_FROM ((size_t)128 * 1024)
 
 _Noreturn void alloc_failed(void)
@@ -20,8 +20,8 @@ static void *json_alloc(size_t size)
     return xreallocarray(NULL, size, 1);
 }
 
-/* By itself glibc raises both limits as soon as something large is freed, to up to 32 MiB. Threads
- * of libcurl's resolver are the only ones. */
+/* glibc would raise both thresholds, up to 32 MiB, whenever a large block is freed. The only other
+ * threads are those of libcurl's resolver. */
 void alloc_settle(void)
 {
     cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = json_alloc, .free_fn = free});

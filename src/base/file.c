@@ -5,8 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The size that the file says is that of the moment, and 0 in /proc: up to @limit bytes are read,
- * and one more if it is there. */
+/* st_size may change, and is 0 in /proc, so reads up to @limit bytes and one more. */
 static int read_plain(int fd, size_t limit, char **text, struct error *err)
 {
     struct stat status;

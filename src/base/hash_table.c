@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Chains that are kept short: as many buckets as half of the items, at least. For each there are
- * marks that tell that an item is not there, which is what most are looked up for as they come. */
+/* Short chains: at least one bucket per two items. Each bucket has a 16-bit filter that rules out
+ * most absent keys, since most lookups are for new items. */
 #include "kube-nftd/base.h"
 
 #define FIRST_BUCKETS 8
 #define MOST_IN_BUCKET 2 /* on average */
-#define BUCKETS_AHEAD 8  /* that are fetched while one is worked on */
+#define BUCKETS_AHEAD 8  /* prefetch distance */
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -24,7 +24,7 @@ static uint32_t hash_of(struct hash_key key)
     }
     word = 0;
     if (key.length >= sizeof(word))
-        memcpy(&word, at + left - sizeof(word), sizeof(word)); /* some of it for a second time */
+        memcpy(&word, at + left - sizeof(word), sizeof(word)); /* may overlap */
     else
         for (; left > 0; left--)
             word = word << 8 | (unsigned char)*at++;
@@ -36,14 +36,14 @@ static size_t bucket_of(const struct hash_table *table, uint32_t hash)
     return hash & (table->n_buckets - 1);
 }
 
-/* Behind the buckets there are the marks of each. Items are all over the memory, in which most have
- * to be fetched from afar; the marks of a whole table are so small that they stay near. */
+/* The filters follow the buckets. Reaching an item is usually a cache miss; the filters of a whole
+ * table are small enough to stay cached. */
 static uint16_t *marks_of(const struct hash_table *table)
 {
     return (uint16_t *)(table->buckets + table->n_buckets);
 }
 
-/* One of sixteen, by bits that say nothing about the bucket. */
+/* One of sixteen bits, by hash bits that do not select the bucket. */
 static uint16_t mark_of(uint32_t hash)
 {
     return (uint16_t)(1u << (hash >> 28));
@@ -63,7 +63,7 @@ static void set_buckets(struct hash_table *table, size_t n_buckets)
     table->buckets = xcalloc(n_buckets, sizeof(struct hash_link *) + sizeof(uint16_t));
     table->n_buckets = n_buckets;
     for (size_t i = 0; i < before.n_buckets; i++) {
-        /* Else it would wait for one item after the other. */
+        /* Overlaps the cache misses of several buckets. */
         if (i + BUCKETS_AHEAD < before.n_buckets)
             __builtin_prefetch(before.buckets[i + BUCKETS_AHEAD], 1);
         for (struct hash_link *item = before.buckets[i], *next; item; item = next) {
@@ -120,7 +120,7 @@ void hash_table_remove(struct hash_table *table, struct hash_link *item)
     *table = (struct hash_table){NULL, 0, 0};
 }
 
-/* An item's successor is looked up before the item is given away. */
+/* Reads the successor first: the caller may free the item. */
 void *hash_walk_next(struct hash_walk *walk)
 {
     struct hash_link *item = walk->next;
@@ -138,8 +138,8 @@ static size_t reverse_bits(size_t value)
     return reversed;
 }
 
-/* Counts with the highest bit of the bucket's number first: when the table has twice as many
- * buckets, what was in those passed is in buckets that are passed, too. */
+/* Increments the cursor from its highest bit down: when the table doubles, the items of visited
+ * buckets move to buckets that count as visited. */
 size_t hash_table_scan(const struct hash_table *table, size_t cursor,
                        void (*take)(void *ctx, void *item), void *ctx)
 {
@@ -153,7 +153,7 @@ size_t hash_table_scan(const struct hash_table *table, size_t cursor,
 
 /* ---- interned strings ---- */
 
-/* An entry of a short name is in one line of the processor's cache. */
+/* A short name's entry fits one cache line. */
 struct interned {
     struct hash_link link; /* by text */
     size_t count;
@@ -187,7 +187,7 @@ void intern_release(const char *s)
     union {
         const char *in;
         char *out;
-    } text = {s}; /* const to those who hold it; its count is ours */
+    } text = {s}; /* const for callers only */
     if (!s)
         return;
     struct interned *entry = (void *)(text.out - offsetof(struct interned, text));

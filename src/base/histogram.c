@@ -14,7 +14,7 @@ const struct histogram_buckets histogram_programming = {
                47,   48,  49, 50, 51, 52,  53,  54,  55,  56,  57,  58,  59,  60,  65,  70,
                75,   80,  85, 90, 95, 100, 105, 110, 115, 120, 150, 180, 210, 240, 270, 300}};
 
-/* The first bound that is not below @value; their number if all are. */
+/* Index of the first bound that is not below @value, or the number of bounds. */
 static size_t bucket_of(const struct histogram_buckets *buckets, double value)
 {
     size_t low = 0, high = buckets->n;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a statement may log in a window, and how many seconds that lasts. */
+/* Budget of a statement per window, and the window's length in seconds. */
 #define LINES 10
 #define WINDOW_FIRST 1.0
 #define WINDOW_MOST 60.0
@@ -29,7 +29,7 @@ static int verbosity_limit;
 static int as_json;
 static void (*line_sink)(void *ctx, enum log_level level, const char *line);
 static void *line_sink_ctx;
-static struct log_site *sites; /* that have logged */
+static struct log_site *sites;
 static struct {
     uint64_t total, unreported;
 } dropped;
@@ -57,27 +57,27 @@ uint64_t log_lines_dropped(void)
 /* ---- standard error ---- */
 
 /*
- * O_NONBLOCK belongs to the open file description, which stderr shares with other processes, so it
- * is not set there. A pipe or a terminal is opened a second time, which makes a description of our
- * own. What cannot be opened (a socket, as the journal's; another user's pipe) is polled before
- * each write of at most PIPE_BUF bytes, for which there is room then. Files never block.
+ * O_NONBLOCK belongs to the open file description, which other processes share with stderr, so it
+ * must not be set there. A pipe or terminal is reopened instead, which creates a description of our
+ * own. If that fails (a socket, as the journal's; another user's pipe), each write is limited to
+ * PIPE_BUF bytes and follows a poll(), so it cannot block. Files never block.
  */
 
 static int output = STDERR_FILENO;
-/* It is the journal of systemd, which adds the time itself and takes the priority of a line from
- * "<N>" before it (sd-daemon(3)). */
+/* stderr is systemd's journal, which adds the time itself and reads a line's priority from a "<N>"
+ * prefix (sd-daemon(3)). */
 static bool is_journal;
-static bool cut; /* the last line has no end */
+static bool cut; /* the last line was written in part */
 
 void log_output_open(void)
 {
     struct stat status;
     bool is_there = fstat(STDERR_FILENO, &status) == 0;
-    output = is_there ? STDERR_FILENO : -1; /* another file will have the number */
+    output = is_there ? STDERR_FILENO : -1; /* the descriptor may be reused */
     cut = false;
     if (!is_there)
         return;
-    /* Children inherit the variable, so it may be about another file. */
+    /* The variable is inherited, so it may refer to another file. */
     const char *stream = getenv("JOURNAL_STREAM");
     char *own = xasprintf("%llu:%llu", (unsigned long long)status.st_dev,
                           (unsigned long long)status.st_ino);
@@ -90,7 +90,7 @@ void log_output_open(void)
         output = again;
 }
 
-/* Returns how many bytes were taken. */
+/* Returns the number of bytes written. */
 static size_t write_some(const char *bytes, size_t length)
 {
     struct pollfd room = {.fd = output, .events = POLLOUT};
@@ -100,8 +100,8 @@ static size_t write_some(const char *bytes, size_t length)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Writes @line, which has no newline and becomes ours. False if not all of it was taken at once; if
- * it was cut, the next line begins on a line of its own. */
+/* Writes @line (owned, without newline). False if it was not written in full; after a partial line
+ * the next one starts with a newline. */
 static bool write_line(enum log_level level, char *line)
 {
     bool written = true;
@@ -116,7 +116,7 @@ static bool write_line(enum log_level level, char *line)
         free(text);
         if (done > 0)
             cut = done < length;
-        written = done + 1 >= length; /* the next line brings the end */
+        written = done + 1 >= length; /* the next line adds the newline */
     }
     free(line);
     return written;
@@ -124,7 +124,7 @@ static bool write_line(enum log_level level, char *line)
 
 /* ---- the message ---- */
 
-/* Whether what was written last is a key with its '='. */
+/* Whether @out ends with "key=". */
 static bool ends_with_key(const text_vec *out)
 {
     size_t n = out->n;
@@ -135,14 +135,14 @@ static bool ends_with_key(const text_vec *out)
     return n + 1 < out->n && (n == 0 || out->v[n - 1] == ' ' || out->v[n - 1] == '(');
 }
 
-/* clang-tidy does not see that message_of() begins the list.
+/* clang-tidy does not see that message_of() initialises the list.
  * NOLINTBEGIN(clang-analyzer-valist.Uninitialized) */
 
-/* @spec is "%.3f" or the like, of which the last letter is the conversion. */
+/* @spec is one conversion, such as "%.3f". */
 static char *format_one(const char *spec, va_list *args)
 {
     char letter = spec[strlen(spec) - 1];
-    if (strchr(spec, '*')) { /* stands for a number */
+    if (strchr(spec, '*')) { /* width or precision from an argument */
         int number = va_arg(*args, int);
         char *plain =
             xasprintf("%.*s%d%s", (int)strcspn(spec, "*"), spec, number, strchr(spec, '*') + 1);
@@ -165,7 +165,7 @@ static char *format_one(const char *spec, va_list *args)
 
 /* NOLINTEND(clang-analyzer-valist.Uninitialized) */
 
-/* The text of a "key=%s" gets quotes if it has blanks, quotes or '=', or is empty. */
+/* Quotes the text of a "key=%s" if it is empty or contains blanks, quotes or '='. */
 static void put_one(text_vec *out, const char *spec, va_list *args)
 {
     char *text = format_one(spec, args);
@@ -208,8 +208,8 @@ static char *message_of(const char *format, va_list args)
     return out.v;
 }
 
-/* Copies @text with all but printable ASCII escaped, so that one call is one line that does
- * nothing to a terminal, whatever it quotes. */
+/* Copies @text with all but printable ASCII escaped, so that one call gives one line and cannot
+ * control a terminal. */
 static char *printable(const char *text)
 {
     char *out = xcalloc(strlen(text) * 4 + 1, 1), *at = out;
@@ -224,7 +224,7 @@ static char *printable(const char *text)
 
 /* ---- JSON ---- */
 
-/* The end of a text in quotes that begins at @s: the other quote, or the end of all. */
+/* The closing quote of the quoted text at @s, or the end of the string. */
 static const char *quote_end(const char *s)
 {
     for (s++; *s && *s != '"'; s++)
@@ -232,7 +232,7 @@ static const char *quote_end(const char *s)
     return s;
 }
 
-/* Whether @text is a number in JSON: no leading zeros, signs or dots. */
+/* Whether @text is a JSON number without exponent. */
 static bool is_number(const char *text)
 {
     size_t sign = *text == '-', whole = strspn(text + sign, DIGITS), n = sign + whole;
@@ -242,7 +242,7 @@ static bool is_number(const char *text)
     return text[n + (fraction ? fraction + 1 : 0)] == '\0';
 }
 
-/* Adds the pair whose key and value begin there; @key becomes "key2" if there is one already. */
+/* Adds a key=value pair. A repeated key becomes "key2". */
 static void add_pair(cJSON *object, const char *key, size_t key_length, const char *value,
                      size_t length, bool quoted)
 {
@@ -269,7 +269,7 @@ static void add_pair(cJSON *object, const char *key, size_t key_length, const ch
     free(text);
 }
 
-/* @message is ASCII already. */
+/* @message is printable ASCII. */
 static char *json_line(enum log_level level, const char *subsystem, const char *message)
 {
     cJSON *object = cJSON_CreateObject();
@@ -315,7 +315,7 @@ static bool put_line(enum log_level level, const char *subsystem, const char *me
     return write_line(level, line);
 }
 
-/* Whether there is nothing left to report of dropped lines. */
+/* Returns true if no dropped lines remain to be reported. */
 static bool report_dropped(void)
 {
     if (dropped.unreported == 0)
@@ -358,7 +358,7 @@ static void put_withheld(struct log_site *site)
     forget_withheld(site);
 }
 
-/* Whether @site may log one more line now. */
+/* Charges a line to the budget of @site; false if that is used up. */
 static bool take_line(struct log_site *site, enum log_level level)
 {
     double now = clock_monotonic();

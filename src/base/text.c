@@ -21,7 +21,7 @@ size_t utf8_decode(const char *text, uint32_t *code)
     }
     *code = *s & (0x7fU >> length);
     for (size_t i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80) /* the end, too */
+        if ((s[i] & 0xc0) != 0x80) /* or the terminating NUL */
             return 0;
         *code = *code << 6 | (s[i] & 0x3fU);
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* RFC 3339 has four digits for a year. */
+/* RFC 3339 years have four digits. */
 #define YEAR_ONE (-62135596800.0)
 #define YEAR_10000 253402300800.0
 
@@ -56,7 +56,7 @@ bool clock_format(double realtime, int digits, char out[CLOCK_RFC3339_SIZE])
     if (!(realtime >= YEAR_ONE && realtime < YEAR_10000))
         return false;
     time_t seconds = (time_t)floor(realtime);
-    unsigned unit = digits == 6 ? 1000000 : 1000; /* so many in a second */
+    unsigned unit = digits == 6 ? 1000000 : 1000; /* units per second */
     unsigned fraction = (unsigned)((realtime - (double)seconds) * unit) % unit;
     struct tm tm;
     gmtime_r(&seconds, &tm);
@@ -92,7 +92,7 @@ bool clock_parse(const char *text, int64_t *seconds, double *fraction)
 
 /* ---- durations ---- */
 
-/* More digits behind a point say less than a nanosecond. */
+/* Further decimals are below a nanosecond. */
 #define FRACTION_LIMIT ((uint64_t)1000000000000000)
 
 static const struct {
@@ -101,7 +101,7 @@ static const struct {
 } units[] = {
     {"ns", 1},
     {"us", 1000},
-    {"\xc2\xb5s", 1000}, /* both letters that Unicode has for micro */
+    {"\xc2\xb5s", 1000}, /* MICRO SIGN; the next is GREEK SMALL LETTER MU */
     {"\xce\xbcs", 1000},
     {"ms", 1000000},
     {"s", 1000000000},
@@ -109,7 +109,7 @@ static const struct {
     {"h", 3600000000000},
 };
 
-/* Takes the unit at *@at, all up to the next number; 0 if it is none. */
+/* Parses the unit at *@at, which extends to the next number, and advances *@at. 0 if unknown. */
 static uint64_t parse_unit(const char **at)
 {
     size_t length = strcspn(*at, ".0123456789");
@@ -122,7 +122,7 @@ static uint64_t parse_unit(const char **at)
     return 0;
 }
 
-/* Adds the number with its unit at *@at, which goes behind them. */
+/* Parses a number with unit at *@at, adds it to @total and advances *@at. */
 static bool add_part(const char **at, uint64_t *total)
 {
     uint64_t whole = 0, fraction = 0, scale = 1, unit;
@@ -164,7 +164,7 @@ bool duration_parse(const char *text, int64_t *nanoseconds)
     return good;
 }
 
-/* What is below a second has a smaller unit. */
+/* Durations below a second use a smaller unit. */
 char *duration_format(int64_t nanoseconds)
 {
     static const struct {
