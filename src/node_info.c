@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-/* What is known of one family. */
+/* Facts of one family. */
 struct facts {
-    bool has_address; /* the node's own one: configured, or of the Node object */
+    bool has_address; /* the node's: configured, or from the Node object */
     struct address address;
     bool has_pod_cidr;
     struct cidr pod_cidr;
     address_vec host;                 /* on this host's interfaces */
-    bool host_known;                  /* they were set at least once, and ports reported */
-    struct node_port_selection ports; /* as they were reported last */
-    bool nowhere_logged;              /* that node ports answer nowhere, and why */
+    bool host_known;                  /* host was set, and ports were reported */
+    struct node_port_selection ports; /* as last reported */
+    bool unserved_logged;             /* that no address serves NodePorts */
 };
 
 struct node_info {
@@ -23,7 +23,7 @@ struct node_info {
     char *name;
     char *zone;
     bool seen, leaving;
-    bool complete; /* all Node objects were put once */
+    bool complete; /* all Node objects were passed, without this one */
     struct facts facts[FAMILY_COUNT];
 };
 
@@ -88,16 +88,16 @@ static void log_node_ports(struct node_info *node, enum family family, bool chan
     bool by_primary = node->config.node_port_addresses.primary;
     bool may_come = by_primary && !facts->has_address && !node->seen && !node->complete;
     if (facts->ports.addresses.n > 0) {
-        facts->nowhere_logged = false;
+        facts->unserved_logged = false;
         if (changed)
             log_info("node", "family=%s NodePorts are served on addresses=%zu%s", name,
                      facts->ports.addresses.n, facts->ports.all ? ", all of this host" : "");
         return;
     }
-    /* Once, until there are addresses or the node has another one. */
-    if (facts->nowhere_logged || facts->ports.all || may_come)
+    /* Logged once, until addresses appear or the node's address changes. */
+    if (facts->unserved_logged || facts->ports.all || may_come)
         return;
-    facts->nowhere_logged = true;
+    facts->unserved_logged = true;
     char *why =
         !by_primary ? xstrdup("no interface of this host has an address in "
                               "--nodeport-addresses")
@@ -117,22 +117,22 @@ static bool same(const struct node_port_selection *a, const struct node_port_sel
            (n == 0 || memcmp(a->addresses.v, b->addresses.v, n * sizeof(*a->addresses.v)) == 0);
 }
 
-/* @always: reports them if they are as before, too. */
+/* @always: reports even without a change. */
 static void decide_node_ports(struct node_info *node, enum family family, bool always)
 {
     struct facts *facts = &node->facts[family];
     struct node_port_selection now = {0};
-    address_vec held = {0};
+    address_vec present = {0};
     const struct address *own = facts->has_address ? &facts->address : NULL;
     if (!facts->host_known)
         return;
-    vec_append(&held, facts->host.v, facts->host.n);
+    vec_append(&present, facts->host.v, facts->host.n);
     if (node->config.assume_held && own) {
-        vec_push(&held, *own);
-        addresses_normalize(&held);
+        vec_push(&present, *own);
+        addresses_normalize(&present);
     }
-    node_port_addresses_select(&node->config.node_port_addresses, family, &held, own, &now);
-    vec_free(&held);
+    node_port_addresses_select(&node->config.node_port_addresses, family, &present, own, &now);
+    vec_free(&present);
     bool changed = always || !same(&now, &facts->ports);
     node_port_selection_clear(&facts->ports);
     facts->ports = now;
@@ -173,7 +173,7 @@ static void put_address(struct node_info *node, enum family family, const struct
                    (address && memcmp(address, &facts->address, sizeof(*address)) != 0);
     if (node->config.has_bind_address[family] || !changed)
         return;
-    facts->nowhere_logged = false;
+    facts->unserved_logged = false;
     log_info("node", "node=%s family=%s address=%s", node->name, family_name(family),
              address ? address_format(family, address, text) : "none");
     set_address(node, family, address);

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* What follows for the tables of one family. */
+/* Settings of one family's table. */
 static void apply_to_family(const struct options *options, enum family family,
                             struct proxy_config *config)
 {

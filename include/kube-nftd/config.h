@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the operator says: command line, configuration file, kubeconfig. An error names the flag or
- * the field and its value, and is one of configuration.
+ * Configuration: command line, configuration file, kubeconfig. Errors name the flag or field and
+ * its value, and are marked as configuration errors.
  */
 #ifndef KUBE_NFTD_CONFIG_H
 #define KUBE_NFTD_CONFIG_H
@@ -16,33 +16,33 @@
 
 /* ---- how to reach the API server (docs/behaviour.md 8.4) ---- */
 
-/* Strings are owned, NULL where absent. PEM data wins over the file of the same thing; files are
- * read again for every request. */
+/* Strings are owned, NULL if absent. PEM data replaces the corresponding file; files are read again
+ * for every request. */
 struct client_config {
     char *server; /* https://host:port, no slash at the end */
     char *ca_file, *ca_data;
     char *client_cert_file, *client_cert_data;
     char *client_key_file, *client_key_data;
-    char *token;      /* used if there is no token_file, or until that can be read */
-    char *token_file; /* likewise: tokens are replaced in place */
+    char *token;      /* used without a token_file, or until that is readable */
+    char *token_file; /* tokens are rotated in place */
     char *tls_server_name;
-    char *proxy_url; /* of the kubeconfig, or else of the environment */
-    char *accept;    /* the Accept header; not from the kubeconfig, the caller may set it */
+    char *proxy_url; /* from the kubeconfig, else the environment */
+    char *accept;    /* the Accept header; set by the caller */
     bool insecure_skip_tls_verify;
-    bool disable_compression; /* of answers */
+    bool disable_compression; /* of responses */
 };
 
 /**
- * Fills @config. @kubeconfig and @master may be NULL or empty; without both, or if the kubeconfig
- * says nothing, the service account's files in @folder are used (NULL: where a pod has them).
- * @master overrides the server of the kubeconfig. What kube-nftd cannot do (exec, auth-provider,
- * username, impersonation) is an error that names the entry. Credentials are left out (and that is
- * logged) if the server is not https. On failure nothing is left in @config.
+ * Fills @config. @kubeconfig and @master may be NULL or empty. @master overrides the kubeconfig's
+ * server. If neither gives a server, the service account's files in @folder are used (NULL: the
+ * usual path in a pod). Unsupported authentication (exec, auth-provider, username, impersonation)
+ * is an error that names the entry. Credentials are dropped, with a log line, if the server is not
+ * https. On failure @config is empty.
  */
 int client_config_load(const char *kubeconfig, const char *master, const char *folder,
                        struct client_config *config, struct error *err);
 
-/** Frees what is in @config and zeroes it. */
+/** Frees the members of @config and zeroes it. */
 void client_config_clear(struct client_config *config);
 
 /* ---- files that others write ---- */
@@ -52,9 +52,9 @@ struct config_watch;
 struct ev_loop;
 
 /**
- * Calls @edited from the loop when the configuration file is "written to" or "renamed away". As
- * with kube-proxy (docs/behaviour.md 8.1) a file that takes its place, as a ConfigMap's update
- * brings, is not noticed: whoever replaces it restarts the daemon.
+ * Calls @edited from the loop when the configuration file is "written to" or "renamed away". As in
+ * kube-proxy (docs/behaviour.md 8.1), a replacement at the same path, such as a ConfigMap update,
+ * is not noticed: whoever replaces the file restarts the daemon.
  */
 struct config_watch *config_watch_new(struct ev_loop *loop, const char *path,
                                       void (*edited)(void *ctx, const char *how), void *ctx,
@@ -63,23 +63,23 @@ struct config_watch *config_watch_new(struct ev_loop *loop, const char *path,
 /** NULL is fine. */
 void config_watch_free(struct config_watch *watch);
 
-/** Whether there is no file at @path; one that cannot be reached for another reason is there. */
+/** Whether @path does not exist. Any other error counts as existing. */
 bool awaited_file_is_missing(const char *path);
 
-/** Waits for the file @path (borrowed), as a kubelet that just joins its cluster writes its
- * kubeconfig. Calls @complete from the loop, once: when the file is not empty and two looks, a
- * second apart, found the same. */
+/** Waits for the file @path (borrowed), such as the kubeconfig that a kubelet writes when it joins
+ * a cluster. Calls @complete once from the loop, when the file is not empty and did not change for
+ * a second. */
 struct awaited_file *awaited_file_new(struct ev_loop *loop, const char *path,
                                       void (*complete)(void *ctx), void *ctx);
 
 /** NULL is fine. */
 void awaited_file_free(struct awaited_file *file);
 
-/* ---- what the command line and the configuration file say (docs/behaviour.md 8.1) ---- */
+/* ---- options: command line and configuration file (docs/behaviour.md 8.1) ---- */
 
-/* The words of the command line that are no flags. */
+/* Commands: the command line's words other than flags. */
 enum command {
-    COMMAND_NONE, /* the daemon, or what a flag asks for */
+    COMMAND_NONE, /* the daemon, or an action requested by a flag */
     COMMAND_LIST,
     COMMAND_ENDPOINTS, /* "list endpoints" */
     COMMAND_STATUS,
@@ -98,7 +98,7 @@ enum detect_local_mode {
 };
 
 enum table_owner {
-    TABLE_OWNER_AUTO, /* the default: the daemon, where the kernel can do that */
+    TABLE_OWNER_AUTO, /* the default: the daemon, if the kernel supports it */
     TABLE_OWNER_OFF
 };
 
@@ -114,7 +114,7 @@ enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME };
 
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
-/* Something that an operator should know of the settings, for the log. */
+/* A remark about the settings, for the log. */
 struct note {
     enum log_level level;
     char *text; /* owned */
@@ -122,9 +122,9 @@ struct note {
 
 typedef VEC(struct note) note_vec;
 
-/* Strings are owned; NULL if not given. */
+/* Strings are owned; NULL: not given. */
 struct options {
-    int argc; /* of what they were read from, borrowed */
+    int argc; /* the parsed arguments, borrowed */
     char *const *argv;
     char *config; /* the file */
     char *write_config_to;
@@ -132,12 +132,12 @@ struct options {
     char *master;
     char *manifests;
     char *hostname_override;
-    /* Replaces the node's own address of its family. An address; NULL for 0.0.0.0 and ::, too. */
+    /* Overrides the node's address of its family; NULL also for 0.0.0.0 and ::. */
     char *bind_address;
-    char *healthz_bind_address; /* with a port; NULL: /healthz and /livez do not answer */
+    char *healthz_bind_address; /* with a port; NULL: no /healthz and /livez */
     char *metrics_bind_address; /* with a port */
     bool bind_address_hard_fail;
-    bool profiling; /* /debug/flags/v answers */
+    bool profiling; /* serve /debug/flags/v */
     enum detect_local_mode detect_local_mode;
     char *pod_bridge_interface;
     char *pod_interface_name_prefix;
@@ -149,22 +149,22 @@ struct options {
     enum count_connections count_connections;
     double audit_period;  /* seconds; 0: no audits */
     int masquerade_bit;   /* of the packet mark */
-    bool no_external_ips; /* by a feature gate */
+    bool no_external_ips; /* from a feature gate */
     double sync_period;   /* seconds */
     int oom_score_adj;
     struct conntrack_settings conntrack;
     enum command command;
-    char *subject;    /* of the command: what to explain, a pattern of what to list */
+    char *subject;    /* the command's argument: what to explain, or a pattern to list */
     bool explain_all; /* every endpoint */
     enum output_format output;
-    bool once; /* top prints once */
-    /* The taint to take from the own Node (kube-nftd/model.h reads it); NULL: none. */
+    bool once; /* top prints one sample */
+    /* Taint to remove from this node's Node object (parsed by kube-nftd/model.h); NULL: none. */
     char *remove_startup_taint;
-    char *content_type; /* of what the API server sends, at best */
+    char *content_type; /* preferred encoding of responses */
     char *accept_content_types;
-    double kube_api_qps; /* of what is written to the API server; below 0: no limit */
+    double kube_api_qps; /* limit of writes to the API server; below 0: none */
     int kube_api_burst;
-    bool dump_rules; /* the command, too */
+    bool dump_rules; /* also for the command */
     bool cleanup;    /* likewise */
     bool cleanup_kube_proxy;
     bool dry_run;
@@ -173,35 +173,33 @@ struct options {
     bool help;
     int verbosity;
     enum log_format log_format;
-    char *flags;          /* "name=value" of each flag as it is in effect, a line each */
+    char *flags;          /* a "name=value" line for each flag's effective value */
     cJSON *configuration; /* the effective KubeProxyConfiguration, with defaults; owned */
     note_vec notes;
 };
 
 /**
- * Reads the arguments (argv[0] is skipped): a command and flags in any order, and the file that
- * --config names. Flags are kube-proxy's where it has them, with its defaults (docs/behaviour.md
- * 8.2): "--flag value", "--flag=value", "_" for "-", "-v N"; an empty text, address or list is as
- * good as none. With a file, flags that have a field are ignored. -1 for anything unknown,
- * contradictory or out of range; nothing is left in @options then. With --help or --version only
- * the form of flags is checked.
+ * Parses the arguments (argv[0] is skipped), a command and flags in any order, and the file of
+ * --config. Flags and defaults are those of kube-proxy where it has them (docs/behaviour.md 8.2):
+ * "--flag value", "--flag=value", "_" for "-", "-v N". An empty string, address or list means
+ * unset. With a file, flags that have a field are ignored. -1 for unknown, conflicting or
+ * out-of-range input; @options is empty then. With --help or --version only the syntax of flags is
+ * checked.
  */
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err);
 
 void options_clear(struct options *options);
 
-/** Writes the effective configuration to write_config_to. Limits of conntrack that were not given
- * are null there, since defaults must not lower the host's limits when the file is read. */
+/** Writes the effective configuration to write_config_to. Conntrack limits that were not given
+ * become null: as numbers, the defaults would lower a host's limits when the file is read. */
 int options_write(const struct options *options, struct error *err);
 
-/** Logs the notes. */
 void options_log_notes(const struct options *options);
 
-/** Prints what --help says. */
 void options_usage(FILE *out);
 
-/** The name of the own Node: @override if not NULL, else the host's name; trimmed and in lower case
- * (docs/behaviour.md 1.4). The caller frees it. NULL with an error if nothing is left of it. */
+/** The name of this node's Node object: @override, or the host name if NULL; trimmed and lowercased
+ * (docs/behaviour.md 1.4). The caller frees it. NULL with an error if the result is empty. */
 char *node_name(const char *override, struct error *err);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Decides where the server and the credentials come from: the kubeconfig, --master, or the service
- * account that a pod finds mounted. Files of tokens and certificates are only named here; they are
- * replaced while the daemon runs, so who uses them reads them.
+ * Determines the API server and the credentials: from the kubeconfig, --master, or a pod's service
+ * account. Token and certificate files are rotated at run time, so only their paths are kept; the
+ * client reads them.
  *
- * Of a kubeconfig, current-context names a context, that names a cluster and a user, and the fields
- * of these two are what is wanted. Only the entries so chosen are judged; what others in the file
- * hold may well be for other programs. A field of the wrong type is an error and never a guess.
+ * A kubeconfig's current-context names a context, which names a cluster and a user; their fields
+ * are used. Only these entries are checked: others may be meant for other programs. A field of the
+ * wrong type is an error.
  */
 #include "kube-nftd/config.h"
 
@@ -31,8 +31,8 @@
 
 /* ---- the server's URL ---- */
 
-/* Splits "host", "host:port", "[address]" or "[address]:port" of @length bytes. *@port is where
- * the port begins, or the end. Returns the host, for the caller to free. */
+/* Splits "host", "host:port", "[address]" or "[address]:port" of @length bytes. *@port is set to
+ * the port, or the end. The caller frees the host that is returned. */
 static char *split(const char *text, size_t length, const char **port)
 {
     const char *end = text + length;
@@ -40,7 +40,7 @@ static char *split(const char *text, size_t length, const char **port)
     const char *bracket = memrchr(text, ']', length);
     bool many = colon && memchr(text, ':', (size_t)(colon - text));
     if (colon && ((bracket && bracket > colon) || (!bracket && many)))
-        colon = NULL; /* of an IPv6 address */
+        colon = NULL; /* part of an IPv6 address */
     const char *host_end = colon ? colon : end;
     *port = colon ? colon + 1 : end;
     if (*text == '[' && bracket && host_end == bracket + 1)
@@ -48,8 +48,8 @@ static char *split(const char *text, size_t length, const char **port)
     return xstrndup(text, (size_t)(host_end - text));
 }
 
-/* @text, @length bytes: a name or IPv4 address, or an IPv6 address in brackets, then ":port" or
- * nothing. */
+/* Whether @text (@length bytes) is a name, IPv4 address or bracketed IPv6 address, with an optional
+ * ":port". */
 static bool authority_is_right(const char *text, size_t length)
 {
     enum family family;
@@ -65,8 +65,8 @@ static bool authority_is_right(const char *text, size_t length)
     return right && end[-1] != ':';
 }
 
-/* Checks @text (http or https, a host, perhaps a port and a path; no user, query or fragment) and
- * returns it with the scheme in small letters and no slash at the end. The caller frees it. */
+/* Checks @text (http or https, a host, optional port and path; no user, query or fragment) and
+ * returns it with a lowercase scheme and no trailing slash. The caller frees it. */
 static char *server_url_parse(const char *text, struct error *err)
 {
     static const char *const schemes[] = {"https://", "http://"};
@@ -91,15 +91,15 @@ static char *server_url_parse(const char *text, struct error *err)
     return xasprintf("%s%.*s", schemes[i], (int)length, authority);
 }
 
-/* ---- the proxy on the way there ---- */
+/* ---- the proxy ---- */
 
 /*
- * libcurl has rules of its own for these variables (it takes ALL_PROXY, sends loopback addresses to
- * the proxy, knows no ports in NO_PROXY, and lets NO_PROXY overrule a proxy that was configured).
- * Who moves from kube-proxy expects those of Go, so they are here.
+ * libcurl's rules for these variables differ from Go's: it reads ALL_PROXY, sends loopback
+ * addresses to the proxy, knows no ports in NO_PROXY, and lets NO_PROXY override a configured
+ * proxy. Users of kube-proxy expect Go's rules, which these are.
  */
 
-/* The server, taken apart. */
+/* The server's URL, parsed. */
 struct target {
     char *host; /* no brackets; owned */
     const char *port;
@@ -115,7 +115,7 @@ static const char *variable(const char *large, const char *small)
     return value && *value ? value : getenv(small);
 }
 
-/* Whether @url is of a kind that client-go takes. */
+/* Whether client-go supports the scheme of @url. */
 static bool proxy_url_is_good(const char *url)
 {
     static const char *const schemes[] = {"http://", "https://", "socks5://"};
@@ -140,7 +140,7 @@ static struct target target_of(const char *server, bool https)
     return target;
 }
 
-/* @name: "example" is itself and what ends in ".example"; ".example" and "*.example" only that. */
+/* "example" matches itself and "*.example"; ".example" and "*.example" match only the latter. */
 static bool domain_matches(const char *name, const char *host)
 {
     name += strncmp(name, "*.", 2) == 0;
@@ -150,8 +150,8 @@ static bool domain_matches(const char *name, const char *host)
     return *name == '.' ? length > n : length == n || host[length - n - 1] == '.';
 }
 
-/* Whether the element @text of NO_PROXY is about @target: "*", a CIDR, or an address or a name,
- * perhaps with a port. */
+/* Whether the entry @text of NO_PROXY matches @target: "*", a CIDR, or an address or name with an
+ * optional port. */
 static bool element_matches(const char *text, const struct target *target)
 {
     const char *port, *end = text + strlen(text);
@@ -194,9 +194,9 @@ static bool is_exempt(const struct target *target)
     return exempt;
 }
 
-/* Puts into *@proxy what HTTPS_PROXY (for an http @server: HTTP_PROXY) names, unless NO_PROXY or
- * its being on this host exempts @server. Small letters count where the large name is empty. The
- * error does not quote what is named: it may hold a password. */
+/* Sets *@proxy from HTTPS_PROXY (for an http @server: HTTP_PROXY), unless @server is in NO_PROXY or
+ * on this host. Lowercase variables apply if the uppercase ones are empty. The error does not quote
+ * the value, which may contain a password. */
 static int proxy_from_environment(const char *server, char **proxy, struct error *err)
 {
     bool https = strncmp(server, "https://", 8) == 0;
@@ -228,7 +228,7 @@ struct field {
 
 #define FIELD(member) offsetof(struct client_config, member)
 
-/* Data stands behind the file of the same thing, which it replaces. */
+/* Each -data field directly follows the file that it replaces. */
 static const struct field cluster_fields[] = {
     {"server", TEXT, FIELD(server)},
     {"certificate-authority", PATH, FIELD(ca_file)},
@@ -263,13 +263,13 @@ static const struct {
     {"as-user-extra", "impersonation is not supported: use credentials of that user"},
 };
 
-/* One element of one of the three lists. Everything is borrowed. */
+/* An entry of one of the three lists. All members are borrowed. */
 struct entry {
     const char *path, *folder; /* of the kubeconfig */
     const char *list;          /* clusters, contexts or users */
     const char *kind;          /* cluster, context or user */
     int index;
-    const cJSON *body; /* NULL if it says nothing */
+    const cJSON *body; /* NULL if empty */
 };
 
 /* The member @name of @object, NULL for null. */
@@ -279,21 +279,21 @@ static const cJSON *member(const cJSON *object, const char *name)
     return cJSON_IsNull(item) ? NULL : item;
 }
 
-/* Puts file, entry and @field before the text in @err. Always returns -1. */
+/* Prepends file, entry and @field to the text of @err. Always returns -1. */
 static int blame(const struct entry *entry, const char *field, struct error *err)
 {
     return error_prefix(err, "%s: %s[%d].%s.%s", entry->path, entry->list, entry->index,
                         entry->kind, field);
 }
 
-/* Says @what is wrong with @field of @entry. Always returns -1. */
+/* Reports @what is wrong with @field of @entry. Always returns -1. */
 static int fail(const struct entry *entry, const char *field, const char *what, struct error *err)
 {
     error_set(err, "%s", what);
     return blame(entry, field, err);
 }
 
-/* The text of @field in *@text, borrowed; NULL where there is none or an empty one. */
+/* Sets *@text to the string @field, borrowed; NULL if absent or empty. */
 static int get_text(const struct entry *entry, const char *field, const char **text,
                     struct error *err)
 {
@@ -306,8 +306,8 @@ static int get_text(const struct entry *entry, const char *field, const char **t
     return 0;
 }
 
-/* What @text encodes in base64, of which lines may break anywhere; NULL with an error if it is none
- * or has NUL bytes. */
+/* Decodes base64, with line breaks anywhere. NULL with an error if invalid or if the data contains
+ * NUL bytes. */
 static char *decode(const char *text, struct error *err)
 {
     static const char alphabet[] =
@@ -327,7 +327,7 @@ static char *decode(const char *text, struct error *err)
             break;
         }
     }
-    /* The padding makes a group of four whole. */
+    /* Padding completes a group of four. */
     bool good = !*text && digits % 4 != 1 && padding == (4 - digits % 4) % 4;
     if (good && strlen(data) == length)
         return data;
@@ -421,7 +421,7 @@ static int read_user(const struct entry *entry, struct client_config *config, st
 
 /* ---- the kubeconfig ---- */
 
-/* Fills the rest of @entry (path, list and kind are given) with the element that has @name. */
+/* Finds the element @name and completes @entry, whose path, list and kind are set. */
 static int find_entry(const cJSON *root, const char *name, struct entry *entry, struct error *err)
 {
     const cJSON *list = member(root, entry->list), *element;
@@ -470,7 +470,7 @@ static int read_root(const char *path, const char *folder, const cJSON *root,
 {
     static const char *const parts[] = {"clusters", "contexts", "users", "current-context"};
     const cJSON *kind = member(root, "kind"), *current = member(root, "current-context");
-    bool says_something = false;
+    bool has_content = false;
     if (cJSON_IsNull(root))
         return 0;
     if (!cJSON_IsObject(root))
@@ -479,9 +479,9 @@ static int read_root(const char *path, const char *folder, const cJSON *root,
         return error_set(err, "%s: not a kubeconfig: kind is not Config", path);
     for (size_t i = 0; i < COUNT(parts); i++) {
         const cJSON *part = member(root, parts[i]);
-        says_something = says_something || (part && !is_empty(part));
+        has_content = has_content || (part && !is_empty(part));
     }
-    if (!says_something)
+    if (!has_content)
         return 0;
     if (current && !cJSON_IsString(current))
         return error_set(err, "%s: current-context: must be a string", path);
@@ -490,8 +490,8 @@ static int read_root(const char *path, const char *folder, const cJSON *root,
     return read_context(path, folder, root, current->valuestring, config, err);
 }
 
-/* Paths in the kubeconfig @path are seen from this, which ends with a slash. The caller frees it.
- */
+/* The folder of the kubeconfig @path, for relative paths in it, with a trailing slash. The caller
+ * frees it. */
 static char *folder_of(const char *path, struct error *err)
 {
     const char *slash = strrchr(path, '/');
@@ -507,7 +507,7 @@ static char *folder_of(const char *path, struct error *err)
     return folder;
 }
 
-/* A kubeconfig that says nothing leaves @config without a server. */
+/* An empty kubeconfig leaves @config without a server. */
 static int read_kubeconfig(const char *path, struct client_config *config, struct error *err)
 {
     char *folder = folder_of(path, err), *text = folder ? file_read(path, SIZE_LIMIT, err) : NULL;
@@ -519,7 +519,7 @@ static int read_kubeconfig(const char *path, struct client_config *config, struc
     int result = 0;
     while (*(start += strspn(start, " \t\r\n")) == '#')
         start += strcspn(start, "\n");
-    if (*start) { /* else it is no document at all */
+    if (*start) { /* else the file has no document */
         cJSON *root = yaml_parse(text, strlen(text), false, err);
         result = root ? read_root(path, folder, root, config, err) : error_prefix(err, "%s", path);
         cJSON_Delete(root);
@@ -529,7 +529,7 @@ static int read_kubeconfig(const char *path, struct client_config *config, struc
     return result;
 }
 
-/* ---- where all of it comes from ---- */
+/* ---- sources ---- */
 
 static void drop_fields(struct client_config *config, const struct field *fields, size_t n)
 {

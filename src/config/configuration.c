@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* All values together: read from a file, checked and filled in, and what comes of them. */
+/* All values: reading a file, checks, defaults, results. */
 #include "setting.h"
 
 #include "kube-nftd/base.h"
@@ -59,8 +59,7 @@ void configuration_note(struct configuration *configuration, enum log_level leve
     vec_push(configuration->notes, (struct note){level, text});
 }
 
-/* "detectLocalMode" or "--detect-local-mode", whichever the operator knows it by. The caller frees
- * it. */
+/* "detectLocalMode" or "--detect-local-mode", depending on the source. The caller frees it. */
 static char *name_of(const struct configuration *configuration, const struct setting *setting)
 {
     enum setting_source source = configuration_of(configuration, setting)->source;
@@ -68,13 +67,13 @@ static char *name_of(const struct configuration *configuration, const struct set
     return in_file || !setting->flag ? xstrdup(setting->field) : setting_flag_name(setting);
 }
 
-/* Puts the file before the text in @err. Always -1. */
+/* Prepends the file to the text of @err. Always -1. */
 static int blame_file(const struct configuration *configuration, struct error *err)
 {
     return configuration->file ? error_prefix(err, "--config %s", configuration->file) : -1;
 }
 
-/* Puts the setting before the text in @err, and the file if it is from there. Always -1. */
+/* Prepends the setting, and its file if any, to the text of @err. Always -1. */
 static int blame(const struct configuration *configuration, const struct setting *setting,
                  struct error *err)
 {
@@ -90,10 +89,10 @@ static int blame(const struct configuration *configuration, const struct setting
 
 struct file_reader {
     struct configuration *configuration;
-    char *unknown, *duplicate; /* paths between commas */
+    char *unknown, *duplicate; /* comma-separated paths */
 };
 
-/* Leaves the last one of members of one name, in all objects below @json. */
+/* Keeps only the last of several members of one name, in all objects below @json. */
 static void drop_duplicates(struct file_reader *reader, cJSON *json, const char *path)
 {
     cJSON *next;
@@ -114,7 +113,7 @@ static void drop_duplicates(struct file_reader *reader, cJSON *json, const char 
     }
 }
 
-/* Members of the entries of logging.vmodule alone are not in the table. */
+/* The members of logging.vmodule's entries are the only ones that the table lacks. */
 static void find_unknown_in_vmodule(struct file_reader *reader, const cJSON *list, const char *path)
 {
     const cJSON *entry, *member;
@@ -141,7 +140,7 @@ static int read_setting(struct file_reader *reader, const struct setting *settin
     return 0;
 }
 
-/* Reads the members of @section, which is at @path. */
+/* Reads the members of @section at @path. */
 static int read_fields(struct file_reader *reader, const cJSON *section, const char *path,
                        struct error *err)
 {
@@ -170,7 +169,7 @@ static int read_fields(struct file_reader *reader, const cJSON *section, const c
     return result;
 }
 
-/* The kind and version that a file must have are the defaults of these fields. */
+/* The defaults of these fields are the required kind and version. */
 static int check_identity(const cJSON *root, const char *field, struct error *err)
 {
     const cJSON *json = cJSON_GetObjectItemCaseSensitive(root, field);
@@ -218,7 +217,7 @@ int configuration_read(struct configuration *configuration, const char *name, co
 
 /* ---- modes ---- */
 
-/* Whether @setting counts in the mode that was given; "" means iptables, as in kube-proxy. */
+/* Whether @setting names @mode; "" means iptables, as in kube-proxy. */
 static bool is_of_mode(const struct setting *setting, const char *mode)
 {
     return setting->modes && setting_choice(setting->modes, mode) >= 0;
@@ -230,7 +229,7 @@ static bool has_effect(const struct setting *setting, const char *mode)
     return target->group != GROUP_IGNORED && (!setting->modes || is_of_mode(setting, mode));
 }
 
-/* What kube-proxy would take from the section of its mode (docs/behaviour.md 8.2). */
+/* Copies the values that kube-proxy would take from its mode's section (docs/behaviour.md 8.2). */
 static void use_section(struct configuration *all, const char *mode)
 {
     settings_each (setting) {
@@ -262,8 +261,8 @@ static void fill_in(struct configuration *all)
     }
 }
 
-/* Gives an address that has none a port: that of the deprecated flag @port_flag, of which 0 takes
- * the address away, else the usual one. */
+/* Adds a missing port: that of the deprecated flag @port_flag, or the default. Port 0 unsets the
+ * address. */
 static void complete_listen(struct configuration *all, const char *field, const char *port_flag)
 {
     const struct setting *setting = setting_by_field(field);
@@ -290,8 +289,8 @@ static void complete_listen(struct configuration *all, const char *field, const 
     free(host);
 }
 
-/* A file cannot say a shortest time of 0 (docs/behaviour.md 8.2): makes it what a file can. It has
- * no effect. */
+/* A file cannot express a minSyncPeriod of 0 (docs/behaviour.md 8.2), so it becomes a valid value.
+ * It has no effect. */
 static void complete_shortest_period(struct configuration *all)
 {
     const struct setting *shortest = setting_by_field("nftables.minSyncPeriod");
@@ -306,7 +305,7 @@ static void complete_shortest_period(struct configuration *all)
 
 /* ---- checks ---- */
 
-/* Those of two sections count only in their mode. */
+/* Two sections apply only in their own mode. */
 static int check_ranges(const struct configuration *all, const char *mode, struct error *err)
 {
     static const char *const sections[] = {"nftables", "ipvs"};
@@ -322,7 +321,7 @@ static int check_ranges(const struct configuration *all, const char *mode, struc
     return 0;
 }
 
-/* Says what two fields, by whichever names the operator knows them, do together. */
+/* Reports a conflict of two fields, by the names of their sources. */
 static int fail_both(const struct configuration *all, const char *first, const char *first_value,
                      const char *relation, const char *second, const char *rest, struct error *err)
 {
@@ -333,7 +332,7 @@ static int fail_both(const struct configuration *all, const char *first, const c
     return blame_file(all, err);
 }
 
-/* At most one of each family. */
+/* Allows at most one CIDR per family. */
 static int check_cluster_cidrs(const struct configuration *all, struct error *err)
 {
     const struct setting *setting = setting_by_field("clusterCIDR");
@@ -358,7 +357,7 @@ static int check_cluster_cidrs(const struct configuration *all, struct error *er
     return result;
 }
 
-/* What each way of telling pods needs. */
+/* Checks the settings that each detection mode requires. */
 static int check_detection(const struct configuration *all, struct error *err)
 {
     static const struct {
@@ -386,7 +385,7 @@ static int check_periods(const struct configuration *all, const char *mode, stru
     return -1;
 }
 
-/* Both must not want one port of one address. */
+/* The two must not share a port on the same address. */
 static int check_listens(const struct configuration *all, struct error *err)
 {
     const char *healthz = configuration_value(all, "healthzBindAddress");
@@ -407,7 +406,7 @@ static int check_listens(const struct configuration *all, struct error *err)
     return -1;
 }
 
-/* ---- what an operator should know ---- */
+/* ---- notes ---- */
 
 static void note_gates(struct configuration *all)
 {
@@ -429,8 +428,8 @@ static bool same_flag(const struct setting *a, const struct setting *b)
     return a->flag && b->flag && strcmp(a->flag, b->flag) == 0;
 }
 
-/* Of settings that have no effect, those with something else than the default. A flag that sets
- * several is named once, and only if none of them has an effect. */
+/* Lists settings without effect that differ from their defaults. A flag with several settings is
+ * listed once, and only if none of them has an effect. */
 static void note_ignored(struct configuration *all, const char *mode)
 {
     char *names = NULL;
@@ -475,7 +474,7 @@ int configuration_complete(struct configuration *all, struct error *err)
     return result;
 }
 
-/* ---- what comes of it ---- */
+/* ---- results ---- */
 
 static bool is_given(const struct configuration *all, const char *field)
 {
@@ -495,7 +494,7 @@ void configuration_land(const struct configuration *all, struct options *options
     }
     options->conntrack.max_given =
         is_given(all, "conntrack.maxPerCore") || is_given(all, "conntrack.min");
-    /* an address that is none */
+    /* 0.0.0.0 and :: mean unset */
     if (options->bind_address && address_parse(options->bind_address, &family, &address) &&
         memcmp(&address, &none, sizeof(none)) == 0) {
         free(options->bind_address);
@@ -517,7 +516,7 @@ char *configuration_flags(const struct configuration *all)
     return text;
 }
 
-/* Puts @value, which is taken, at @path, making sections on the way. */
+/* Adds @value (owned) at @path and creates sections on the way. */
 static void put_at(cJSON *tree, const char *path, cJSON *value)
 {
     const char *dot;
@@ -531,7 +530,8 @@ static void put_at(cJSON *tree, const char *path, cJSON *value)
     cJSON_AddItemToObject(tree, path, value);
 }
 
-/* The setting whose field comes behind *@field in order, which becomes its field; NULL: none. */
+/* The setting with the next field after *@field in sorted order, and stores that; NULL at the end.
+ */
 static const struct setting *next_field(const char **field)
 {
     const struct setting *next = NULL;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- a file that is yet to be written ---- */
+/* ---- waiting for a file ---- */
 
 #define SECONDS_BETWEEN_LOOKS 1.0
 
@@ -21,7 +21,7 @@ struct awaited_file {
     const char *path;
     void (*complete)(void *ctx);
     void *ctx;
-    struct stat seen; /* st_size 0: nothing yet */
+    struct stat seen; /* st_size 0: not seen yet */
     ev_timer timer;
 };
 
@@ -74,7 +74,7 @@ struct config_watch {
     void *ctx;
 };
 
-/* All events that are there, as one mask. Those of a file have no name behind them. */
+/* Reads all pending events into one mask. Events of a file carry no name. */
 static uint32_t read_events(int fd)
 {
     struct inotify_event events[16];

@@ -18,8 +18,8 @@
 
 static const struct {
     enum command command;
-    const char *words;   /* that it begins with, between blanks */
-    const char *subject; /* in brackets if it may be left out; NULL: none */
+    const char *words;   /* separated by blanks */
+    const char *subject; /* in brackets if optional; NULL: none */
     const char *help;
 } commands[] = {
     {COMMAND_ENDPOINTS, "list endpoints", "NAMESPACE/SERVICE",
@@ -42,7 +42,7 @@ static const struct {
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* How many of the words @text begins with; 0 if not with all that it has. */
+/* The number of words of @text if @words begins with all of them, else 0. */
 static size_t match(const char *text, const char *const *words, size_t n)
 {
     size_t i = 0;
@@ -55,7 +55,7 @@ static size_t match(const char *text, const char *const *words, size_t n)
     return *text ? 0 : i;
 }
 
-/* Reads the @n @words into the command and its subject. -1 if they are none, or too few or many. */
+/* Parses @words into the command and its subject. */
 static int read_command(const char *const *words, size_t n, struct options *options,
                         struct error *err)
 {
@@ -138,7 +138,7 @@ void options_log_notes(const struct options *options)
 
 /* ---- flags ---- */
 
-/* Sets all that share the flag. */
+/* Sets all settings that share the flag. */
 static int set_flag(struct configuration *configuration, const struct setting *flag,
                     const char *text, struct error *err)
 {
@@ -158,7 +158,7 @@ static int set_flag(struct configuration *configuration, const struct setting *f
     return 0;
 }
 
-/* Of @length bytes with its dashes. Some flags of old have become commands. */
+/* @text has @length bytes with dashes. Some former flags are commands now. */
 static int unknown_flag(const char *text, size_t length, struct error *err)
 {
     const char *name = text + strspn(text, "-");
@@ -207,14 +207,14 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
     return set_flag(configuration, flag, value, err);
 }
 
-/* ---- what goes together ---- */
+/* ---- combinations ---- */
 
 static bool is_on(const struct configuration *configuration, const char *flag)
 {
     return strcmp(configuration_value(configuration, flag), "true") == 0;
 }
 
-/* Only one thing is done: @command, or what one of these flags says. */
+/* Allows only one action: @command or one of these flags. */
 static int check_one(const struct configuration *configuration, const char *command,
                      struct error *err)
 {
@@ -233,7 +233,7 @@ static int check_one(const struct configuration *configuration, const char *comm
 
 #define ONLY(command) (1u << (COMMAND_##command))
 
-/* Flags that would be ignored with anything else than these commands. */
+/* Rejects flags that have an effect only with other commands. */
 static int check_companions(const struct configuration *configuration, enum command command,
                             struct error *err)
 {
@@ -264,7 +264,7 @@ static int check_companions(const struct configuration *configuration, enum comm
     return 0;
 }
 
-/* A kubeconfig that a file names is for when objects come from an API server. */
+/* A kubeconfig from the file does not conflict with --manifests: it is just unused. */
 static int check_sources(const struct configuration *configuration, enum command command,
                          struct error *err)
 {
@@ -290,11 +290,10 @@ static int check_sources(const struct configuration *configuration, enum command
 
 /* ---- the file ---- */
 
-/* Far more than any configuration has. */
 #define MOST_BYTES ((size_t)1024 * 1024)
 
-/* Reads the file of --config. Flags that do not count beside it (docs/behaviour.md 8.1) are
- * forgotten before. */
+/* Reads the file of --config, after it drops the flags that do not apply with a file
+ * (docs/behaviour.md 8.1). */
 static int read_file(struct configuration *configuration, struct error *err)
 {
     const char *path = configuration_value(configuration, "config");
@@ -324,7 +323,6 @@ static int read_file(struct configuration *configuration, struct error *err)
 
 /* ---- all of it ---- */
 
-/* Flags and words in any order. */
 static int parse(struct configuration *configuration, int argc, char *const *argv,
                  struct options *options, struct error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What values there are: their form and range, as a flag and a file have them, and where they land
- * in struct options. */
+/* Types of values: their syntax and range, in flags and files, and how they are stored in struct
+ * options. */
 #include "setting.h"
 
 #include "kube-nftd/base.h"
@@ -16,7 +16,7 @@
 
 #define NANOSECONDS 1000000000
 
-/* A copy of the next entry of *@list, which is between commas and is NULL behind the last one. */
+/* Copies the next comma-separated entry of *@list, which becomes NULL after the last one. */
 static char *next_entry(const char **list)
 {
     if (!*list)
@@ -42,7 +42,7 @@ int setting_choice(const char *words, const char *word)
 
 /* ---- switches, numbers and durations ---- */
 
-/* All that kube-proxy's own reader of flags takes; NULL if @text is none of it. */
+/* Accepts what kube-proxy's flag parser accepts; NULL for anything else. */
 static const char *switch_value(const char *text)
 {
     if (setting_choice("true, True, TRUE, t, T, 1", text) >= 0)
@@ -79,7 +79,7 @@ static int64_t nanoseconds_of(const char *value)
     return nanoseconds;
 }
 
-/* ---- forms ---- */
+/* ---- syntax ---- */
 
 static bool is_list(const struct setting *s)
 {
@@ -124,7 +124,7 @@ static int check_entry(enum setting_type type, const char *entry, struct error *
     return type == SETTING_NODE_PORTS && strcmp(entry, "primary") == 0 ? 0 : check_cidr(entry, err);
 }
 
-/* Of NodePort addresses, "primary" stands alone. */
+/* For NodePort addresses, "primary" must be the only entry. */
 static int check_list(enum setting_type type, const char *list, struct error *err)
 {
     int result = 0;
@@ -151,7 +151,7 @@ static int check_form(const struct setting *s, const char *text, struct error *e
     int result = 0;
     switch (s->type) {
     case SETTING_TEXT:
-    case SETTING_CIDRS: /* the range says what they are */
+    case SETTING_CIDRS: /* checked by setting_check() */
         return 0;
     case SETTING_NAME:
         return text[strspn(text, " \t\n\v\f\r")] ? 0 : error_set(err, "the name is empty");
@@ -198,7 +198,7 @@ char *setting_read_flag(const struct setting *s, const char *text, const char *b
     text = text ? text : "true";
     if (s->type == SETTING_VERSION && strcmp(text, "raw") == 0)
         return xstrdup(text);
-    /* kube-proxy would call itself that version */
+    /* kube-proxy would report this as its version */
     if (s->type == SETTING_VERSION && text[0] == 'v' && isdigit((unsigned char)text[1]))
         return xstrdup("false");
     if (!*text && (s->traits & NOT_EMPTY)) {
@@ -236,7 +236,7 @@ int setting_wrong_type(const cJSON *json, const char *wanted, struct error *err)
     return -1;
 }
 
-/* A value that is no list or mapping as text. The caller frees it. */
+/* A scalar as text. The caller frees it. */
 static char *text_of(const cJSON *json)
 {
     if (cJSON_IsString(json))
@@ -275,7 +275,7 @@ static char *module_text(const cJSON *entry, struct error *err)
     return text;
 }
 
-/* An entry of a list or mapping as a flag has it. */
+/* An entry of a list or mapping in flag syntax. */
 static char *entry_text(const struct setting *s, const cJSON *entry, struct error *err)
 {
     char *text = NULL;
@@ -385,7 +385,7 @@ int setting_check(const struct setting *s, const char *value, struct error *err)
     }
 }
 
-/* ---- as a file has them ---- */
+/* ---- to a file ---- */
 
 static cJSON *list_json(const struct setting *s, const char *value)
 {
@@ -430,7 +430,7 @@ cJSON *setting_json(const struct setting *s, const char *value)
 
 /* ---- into options ---- */
 
-/* The lists: of cluster CIDRs, the first of each family counts. */
+/* Stores lists. Of cluster CIDRs, only the first of each family is used. */
 static void land_list(const struct setting *s, const char *value, struct options *options)
 {
     static const char gate[] = "AllowServiceExternalIPs=";
@@ -441,7 +441,7 @@ static void land_list(const struct setting *s, const char *value, struct options
             if (strncmp(entry, gate, strlen(gate)) == 0)
                 options->no_external_ips = strcmp(switch_value(entry + strlen(gate)), "false") == 0;
         } else if (!cidr_parse(entry, &family, &cidr)) {
-            options->node_port_addresses.primary = true; /* the only word */
+            options->node_port_addresses.primary = true; /* the only other entry */
         } else if (s->type == SETTING_NODE_PORTS) {
             vec_push(&options->node_port_addresses.cidrs[family], cidr);
         } else if (!options->has_cluster_cidr[family]) {

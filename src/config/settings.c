@@ -9,7 +9,7 @@
 
 #define AT(member) .offset = offsetof(struct options, member)
 
-/* In the order of --help. What has no effect here is checked and taken over all the same. */
+/* In the order of --help. Settings without effect are checked and written to files all the same. */
 const struct setting settings[] = {
     /* ---- where objects come from ---- */
     {GROUP_OBJECTS, "config", NULL, SETTING_TEXT, AT(config), .value = "FILE", .traits = NOT_EMPTY,
@@ -44,7 +44,7 @@ const struct setting settings[] = {
      .value = "NAME", .traits = BESIDE_FILE,
      .help = "name of this node's Node object, instead of the host's name"},
 
-    /* ---- what is done with traffic ---- */
+    /* ---- traffic ---- */
     {GROUP_TRAFFIC, "nodeport-addresses", "nodePortAddresses", SETTING_NODE_PORTS,
      AT(node_port_addresses), .standard = "primary", .value = "CIDR,...",
      .help = "addresses of this host that serve NodePorts: those in the CIDRs, or "
@@ -87,7 +87,7 @@ const struct setting settings[] = {
      .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services; other gates "
              "have no effect"},
 
-    /* ---- how pod traffic is recognised ---- */
+    /* ---- pod traffic ---- */
     {GROUP_PODS, "detect-local-mode", "detectLocalMode", SETTING_CHOICE, AT(detect_local_mode),
      .standard = "ClusterCIDR",
      .choices = "ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix", .value = "MODE",
@@ -126,7 +126,7 @@ const struct setting settings[] = {
      AT(conntrack.udp_stream_timeout), .standard = "0s", .value = "DURATION",
      .help = "how long a UDP flow in both directions is tracked"},
 
-    /* ---- where the daemon answers ---- */
+    /* ---- health and metrics ---- */
     {GROUP_SERVING, "healthz-bind-address", "healthzBindAddress", SETTING_LISTEN,
      AT(healthz_bind_address), .standard = "0.0.0.0:10256", .value = "IP:PORT",
      .help = "listen address for /healthz and /livez; [::] if --bind-address is IPv6"},
@@ -147,7 +147,7 @@ const struct setting settings[] = {
      .standard = "false",
      .help = "let clients of the metrics address set the log level: PUT to /debug/flags/v"},
 
-    /* ---- what it does ---- */
+    /* ---- commands, and the process ---- */
     {GROUP_RUNNING, "all", NULL, SETTING_SWITCH, AT(explain_all),
      .help = "with explain: list every endpoint, not only the first 1000"},
     {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",
@@ -187,8 +187,8 @@ const struct setting settings[] = {
      .help = "print the version and exit; =raw: only the number"},
     {GROUP_RUNNING, "help", NULL, SETTING_SWITCH, AT(help), .help = "print this and exit"},
 
-    /* ---- without effect by themselves; with iptables or ipvs as mode, some of these sections
-     * count in place of that of nftables ---- */
+    /* ---- without effect by themselves; in mode iptables or ipvs, some of these replace values of
+     * the section nftables ---- */
     {GROUP_IGNORED, NULL, "apiVersion", SETTING_TEXT,
      .standard = "kubeproxy.config.k8s.io/v1alpha1"},
     {GROUP_IGNORED, NULL, "kind", SETTING_TEXT, .standard = "KubeProxyConfiguration"},
@@ -243,7 +243,7 @@ const struct setting settings[] = {
 
 const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
 
-/* ---- finding one ---- */
+/* ---- lookup ---- */
 
 static bool same_flag(const char *flag, const char *name, size_t length)
 {
@@ -268,7 +268,7 @@ bool setting_is_first(const struct setting *setting)
     return setting_by_flag(setting->flag, strlen(setting->flag)) == setting;
 }
 
-/* How many bytes must be put in, left out or replaced to make @a of @b. */
+/* The edit distance of @a and @b. */
 static size_t distance(const char *a, size_t length, const char *b)
 {
     size_t width = strlen(b), *row = xcalloc(width + 1, sizeof(*row));
@@ -292,7 +292,7 @@ static size_t distance(const char *a, size_t length, const char *b)
 const struct setting *setting_near_flag(const char *text, size_t length)
 {
     const struct setting *nearest = NULL;
-    size_t least = 4; /* more is another word */
+    size_t least = 4; /* beyond that it is another word */
     settings_each (setting) {
         if (!setting->flag || length >= 100)
             continue;
@@ -356,7 +356,7 @@ void setting_print_help(FILE *out, const char *text)
     }
 }
 
-/* "--conntrack-min N", and below it "how many ... at least (conntrack.min; default 131072)" */
+/* "--conntrack-min N", and below "least number ... (conntrack.min; default 131072)" */
 static void print_setting(FILE *out, const struct setting *s)
 {
     char *name = s->flag ? setting_flag_name(s) : xasprintf("in the file: %s", s->field);
