@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * JSON, YAML and protobuf, read into one tree of values and written. A tree is read in place: it
- * lives until its reader takes the next object. Errors name the place in the bytes.
+ * Reads JSON, YAML and protobuf into one kind of value tree, and writes YAML. Trees are read in
+ * place: they live until their reader takes the next object. Errors give the position in the input.
  */
 #ifndef KUBE_NFTD_VALUES_H
 #define KUBE_NFTD_VALUES_H
@@ -16,9 +16,9 @@
 #include <string.h>
 
 /*
- * A value and all that is in it stand side by side in one array: what is in it comes right behind
- * it, so that the next value beside it is at + size. Nothing is allocated for a value. Values and
- * their texts are borrowed, and gone when the reader's callback returns.
+ * A value and its contents are contiguous in one array: the contents directly follow the value, and
+ * the next sibling is at + size. No value needs an allocation. Values and their strings are
+ * borrowed, until the reader's callback returns.
  */
 
 enum json_type {
@@ -27,40 +27,40 @@ enum json_type {
     JSON_TRUE,
     JSON_NUMBER,
     JSON_STRING,
-    JSON_BAD_STRING, /* not UTF-8, or with a NUL (which is "\xc0\x80" then): no text for anybody */
-    JSON_TIME,       /* of protobuf, where JSON has a string */
+    JSON_BAD_STRING, /* not UTF-8, or with a NUL (stored as "\xc0\x80"): not usable as text */
+    JSON_TIME,       /* protobuf only; a string in JSON */
     JSON_ARRAY,
     JSON_OBJECT,
-    JSON_BROKEN, /* what the object that it is the last member of ends with, if it cannot be read */
+    JSON_BROKEN, /* last member of an object that could not be read further */
 };
 
 struct json_value {
-    const char *key; /* of a member of an object; NULL for all others */
+    const char *key; /* for members of objects, else NULL */
     union {
-        const char *string; /* of JSON_STRING, JSON_BAD_STRING and, what is wrong, JSON_BROKEN */
-        double number;      /* of JSON_NUMBER */
-        int64_t seconds;    /* of JSON_TIME, since 1970 */
+        const char *string; /* JSON_STRING, JSON_BAD_STRING; for JSON_BROKEN: the error */
+        double number;      /* JSON_NUMBER */
+        int64_t seconds;    /* JSON_TIME, since 1970 */
     };
-    uint32_t size;       /* how many values it is, itself included; never 0 */
-    uint8_t type;        /* of enum json_type */
-    bool integer;        /* of JSON_NUMBER: written without a fraction or an exponent */
-    uint16_t key_length; /* of the key, by json_key_length() */
+    uint32_t size;       /* number of values, itself included; never 0 */
+    uint8_t type;        /* enum json_type */
+    bool integer;        /* JSON_NUMBER: written without a fraction or an exponent */
+    uint16_t key_length; /* json_key_length() of the key */
 };
 
-/** What is kept of the length of a key: none that is looked for is so long. */
+/** The stored length of a key, capped: no key that is looked up is that long. */
 static inline uint16_t json_key_length(size_t length)
 {
     return length < UINT16_MAX ? (uint16_t)length : UINT16_MAX;
 }
 
-/** Whether the key of @member of an object is @key. */
+/** Whether the key of @member is @key. */
 static inline bool json_has_key(const struct json_value *member, const char *key)
 {
     size_t length = strlen(key);
     return member->key_length == length && memcmp(member->key, key, length) == 0;
 }
 
-/** Whether there is a value and it is of @type. */
+/** Whether @value is not NULL and is of @type. */
 static inline bool json_is(const struct json_value *value, enum json_type type)
 {
     return value && value->type == type;
@@ -71,13 +71,13 @@ static inline bool json_is_bool(const struct json_value *value)
     return json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE);
 }
 
-/** Whether there is no value, or null, which means the same everywhere in the Kubernetes API. */
+/** Whether @value is NULL or null, which mean the same throughout the Kubernetes API. */
 static inline bool json_is_absent(const struct json_value *value)
 {
     return !value || value->type == JSON_NULL;
 }
 
-/** Whether nothing is in an array or object; true for all others. */
+/** Whether an array or object is empty; true for all others. */
 static inline bool json_is_empty(const struct json_value *value)
 {
     return !value || value->size == 1;
@@ -89,21 +89,20 @@ static inline const char *json_string(const struct json_value *value)
     return json_is(value, JSON_STRING) ? value->string : NULL;
 }
 
-/** Whether @value has a text, be it a bad one. */
+/** Whether @value has a string, even a bad one. */
 static inline bool json_has_string(const struct json_value *value)
 {
     return value->type == JSON_STRING || value->type == JSON_BAD_STRING ||
            value->type == JSON_BROKEN;
 }
 
-/* Runs the statement with @it pointing at each element or member of @container, a variable (NULL:
- * none). */
+/* Loops over the elements or members of @container, a variable (NULL: none); @it points at each. */
 #define json_each(container, it)                                                                   \
     for (const struct json_value *it = (container) ? (container) + 1 : NULL,                       \
                                  *it##_end_ = (container) ? (container) + (container)->size : it;  \
          it < it##_end_; it += it->size)
 
-/** How many elements or members it has; none for all others and NULL. */
+/** The number of elements or members; 0 for all others and NULL. */
 static inline size_t json_count(const struct json_value *container)
 {
     size_t n = 0;
@@ -112,8 +111,8 @@ static inline size_t json_count(const struct json_value *container)
     return n;
 }
 
-/** The member @key of @object (which may be NULL or no object), be it null; NULL if it is absent.
- * Of several, the last one counts, as for the Kubernetes API. */
+/** The member @key of @object (which may be NULL or no object), even if null; NULL if absent. Of
+ * duplicates the last one is used, as in the Kubernetes API. */
 static inline const struct json_value *json_find(const struct json_value *object, const char *key)
 {
     const struct json_value *found = NULL;
@@ -125,7 +124,7 @@ static inline const struct json_value *json_find(const struct json_value *object
     return found;
 }
 
-/** The same as json_find(), but NULL for null too. */
+/** Like json_find(), but NULL for null, too. */
 static inline const struct json_value *json_member(const struct json_value *object, const char *key)
 {
     const struct json_value *found = json_find(object, key);
@@ -143,7 +142,7 @@ static inline bool json_is_doubled(const struct json_value *object, const char *
     return n > 1;
 }
 
-/** What is wrong with @object, of which no more could be read; NULL if it is whole. */
+/** The error that ended the reading of @object; NULL if it is complete. */
 static inline const char *json_fault(const struct json_value *object)
 {
     const struct json_value *last = NULL;
@@ -155,115 +154,113 @@ static inline const char *json_fault(const struct json_value *object)
 /* ---- JSON ---- */
 
 /*
- * Reads a stream of JSON as the bytes arrive, however they are cut, so that a long list or an
- * endless watch is decoded object by object and never held whole.
+ * Reads a stream of JSON in pieces of any size. A long list or an endless watch is decoded object
+ * by object and never held as a whole.
  *
- * Every top-level value is given out when it is complete. Of a top-level object with an "items"
- * array, each element is given out as it ends, and the object itself, with "items" empty, at its
- * end: the envelope of a list, with its metadata. A second "items" is one of its members.
+ * Each top-level value is passed on when it is complete. If a top-level object has an "items"
+ * array, each element is passed on as it ends, and finally the object itself with "items" empty:
+ * the envelope of a list, with its metadata. A second "items" is an ordinary member.
  */
 
 struct json_reader;
 
-/* How many values a value may hold, itself included, if nothing else is said. Each takes 24 bytes
- * beside its text, of which it may have two. An EndpointSlice of 1,000 endpoints has some 20,000.
- */
+/* Default limit of values in a value, itself included. Each takes 24 bytes beside its text, of
+ * which there may be two copies. An EndpointSlice of 1,000 endpoints has about 20,000. */
 #define JSON_READER_VALUES ((size_t)1000000)
 
-/* Takes a value, which is borrowed. Returns false to stop: feed fails then with the error that
- * the callback has kept for itself. */
+/* Takes a value (borrowed). Returns false to stop: feed then fails, and the callback keeps the
+ * error. */
 typedef bool (*json_value_fn)(void *ctx, const struct json_value *value, bool is_item);
 
-/** A reader that gives values to @fn and refuses one longer than @limit bytes, of more than
- * JSON_READER_VALUES values, or nested more than 128 deep. No limit can be above 4 GiB. */
+/** Creates a reader that passes values to @fn. It rejects values of more than @limit bytes or
+ * JSON_READER_VALUES values, or nested more than 128 deep. Limits are capped at 4 GiB. */
 struct json_reader *json_reader_new(size_t limit, json_value_fn fn, void *ctx);
 
-/** Before the first byte: another limit of values in a value. */
+/** Changes the limit of values in a value. Call before the first byte. */
 void json_reader_limit_values(struct json_reader *reader, size_t limit);
 
 void json_reader_free(struct json_reader *reader);
 
-/** Takes the next @length bytes. -1 if they are not JSON, if a value is over the limit, or if the
- * callback stopped; the reader takes nothing more then. */
+/** Reads the next @length bytes. -1 if they are not JSON, a value exceeds a limit, or the callback
+ * stopped; the reader is unusable then. */
 int json_reader_feed(struct json_reader *reader, const char *bytes, size_t length,
                      struct error *err);
 
-/** Says that no more bytes come. That ends a number or a word, which is given out then. -1 if they
- * end inside a value, or as json_reader_feed(). */
+/** Ends the input, which completes a pending number or word. -1 if the input ends inside a value,
+ * or as json_reader_feed(). */
 int json_reader_finish(struct json_reader *reader, struct error *err);
 
-/** In the callback: the line (from 1) of the whole stream where the value begins. */
+/** In the callback: the line in the stream, from 1, where the value begins. */
 size_t json_reader_line(const struct json_reader *reader);
 
-/** In the callback for an item: what was read of its list so far, with "items" empty. NULL if the
- * value is no item. */
+/** In the callback for an item: its list as read so far, with "items" empty. NULL for other values.
+ */
 const struct json_value *json_reader_envelope(const struct json_reader *reader);
 
 /* ---- protobuf ---- */
 
 /*
- * Reads a stream of Kubernetes' protobuf and makes the same values of it, so that there is one
- * decoder for both. Tables say which fields there are and what JSON calls them; all others are
- * skipped by their length. Of an object, the bytes are gathered until it is whole; nothing larger
- * is.
+ * Reads a stream of Kubernetes protobuf into the same values, so that one decoder serves both.
+ * Tables list the known fields and their JSON names; other fields are skipped by length. Nothing
+ * larger than one object is buffered.
  *
- * What an object says that is no protobuf costs that object alone: it ends with a value of
- * JSON_BROKEN, and the next one begins where it should. What is around objects must be right.
+ * Bad protobuf inside an object affects only that object: it ends with a JSON_BROKEN value, and the
+ * next object begins where expected. Outside of objects, any error is fatal.
  */
 
-/* What the value of a field becomes. */
+/* What a field's value becomes. */
 enum proto_type {
     PROTO_UNUSED, /* nothing */
-    /* A number on the wire. */
+    /* Varints. */
     PROTO_NUMBER,
     PROTO_BOOL,
     PROTO_SECONDS, /* a time */
-    /* Bytes. */
+    /* Length-delimited. */
     PROTO_STRING,
-    PROTO_KEY,      /* that of the value that the field is in */
+    PROTO_KEY,      /* the key of the enclosing value */
     PROTO_OBJECT,   /* the fields of its message */
-    PROTO_TIME,     /* the same, of which one is PROTO_SECONDS; null without it */
-    PROTO_MAP,      /* the same for each entry: PROTO_KEY and PROTO_STRING */
-    PROTO_ITEMS,    /* objects, given out one by one where their list streams */
-    PROTO_ENVELOPE, /* as PROTO_OBJECT, behind "k8s\0" */
-    PROTO_BODY,     /* the fields of a message that the value's "kind" tells */
+    PROTO_TIME,     /* the same, with a PROTO_SECONDS field; null without it */
+    PROTO_MAP,      /* entries of PROTO_KEY and PROTO_STRING */
+    PROTO_ITEMS,    /* objects, passed on one by one where their list streams */
+    PROTO_ENVELOPE, /* as PROTO_OBJECT, after "k8s\0" */
+    PROTO_BODY,     /* the fields of the message given by the value's "kind" */
     PROTO_EMPTY,    /* nothing; must be empty */
 };
 
 struct proto_message;
 
 struct proto_field {
-    const char *key; /* in JSON; NULL: it says more of the value that the field is in */
+    const char *key; /* in JSON; NULL: the field adds to the enclosing value */
     const struct proto_message *message;
-    uint8_t type; /* of enum proto_type */
+    uint8_t type; /* enum proto_type */
     uint8_t key_length;
-    bool list;         /* the field is repeated: an array of such values, an object of a map's */
-    bool has_presence; /* 0 and "" are values; else they say that JSON leaves the field out */
+    bool list;         /* repeated: becomes an array; for maps, an object */
+    bool has_presence; /* 0 and "" are values; else they mean absent */
 };
 
-/* No field that is used has a larger number. */
+/* The largest field number in use. */
 #define PROTO_FIELD_MOST 31
 
-/* Its fields never lead back to it: that limits the depth of what is read. */
+/* Messages are not recursive, which bounds the nesting. */
 struct proto_message {
-    const struct proto_field *fields; /* by number */
-    size_t n;                         /* of those that there are in @fields, up to 32 */
+    const struct proto_field *fields; /* indexed by field number */
+    size_t n;                         /* length of @fields, at most 32 */
 };
 
-/* What is read. */
+/* A stream's format. */
 struct proto_format {
-    bool frames; /* messages with their lengths in four bytes, else just one, behind "k8s\0" */
-    const struct proto_message *root;                      /* the envelope, or each of the frames */
-    const struct proto_message *(*body)(const char *kind); /* NULL: such an object is skipped */
+    bool frames; /* messages with a 4-byte length each; else one message, after "k8s\0" */
+    const struct proto_message *root;                      /* the envelope, or each frame */
+    const struct proto_message *(*body)(const char *kind); /* returns NULL to skip the object */
 };
 
 struct proto_reader;
 
-/** As json_reader_new(), with the same limits. @format must outlive the reader. */
+/** Like json_reader_new(), with the same limits. @format must outlive the reader. */
 struct proto_reader *proto_reader_new(const struct proto_format *format, size_t limit,
                                       json_value_fn fn, void *ctx);
 
-/** As those for JSON. */
+/** As their JSON counterparts. */
 void proto_reader_free(struct proto_reader *reader);
 int proto_reader_feed(struct proto_reader *reader, const char *bytes, size_t length,
                       struct error *err);
@@ -272,32 +269,30 @@ const struct json_value *proto_reader_envelope(const struct proto_reader *reader
 
 /* ---- YAML, by libyaml ---- */
 
-/* Puts up to @size bytes of the text into @buffer and their number into @n, 0 at its end. Returns
- * -1 if it cannot be read; reading fails then with the error that the callback has kept. */
+/* Reads up to @size bytes into @buffer and stores their number in @n, 0 at the end. Returns -1 on
+ * error: reading then fails, and the callback keeps the error. */
 typedef int (*yaml_input_fn)(void *ctx, char *buffer, size_t size, size_t *n);
 
 /* Takes the next @length bytes of JSON. Returns -1 to stop, likewise. */
 typedef int (*yaml_output_fn)(void *ctx, const char *json, size_t length);
 
 /**
- * Writes all documents of the text that @input gives (JSON is fine too) as one JSON value behind
- * another, each in the lines where it is in the text, for a json_reader. @output is called behind
- * each document, and behind each element of the "items" of one that is a mapping, so that a long
- * List is never held whole.
+ * Converts all documents read from @input (YAML or JSON) to a sequence of JSON values for a
+ * json_reader, with the same line numbers. Calls @output after each document, and after each
+ * element of "items" of a top-level mapping, so that a long List is never held as a whole.
  *
- * Plain scalars get the types of YAML's JSON schema as Kubernetes tools write them (null,
- * true/false, numbers; yes/no/on/off are strings). Anchors and aliases are resolved up to a bound;
- * deep nesting and alias bombs are errors. The error says line and column. @ctx is given to both
- * callbacks.
+ * Plain scalars are typed by YAML's JSON schema as in Kubernetes tools (null, true/false, numbers;
+ * yes/no/on/off are strings). Anchors and aliases are expanded up to a limit; deep nesting and
+ * alias bombs are errors. Errors give line and column. @ctx is passed to both callbacks.
  */
 int yaml_to_json(yaml_input_fn input, yaml_output_fn output, void *ctx, struct error *err);
 
-/** Reads @text, which must be one document, as a tree that the caller deletes. NULL on error. If
- * @lenient, a mapping may have a key twice: the tree has both, in their order. */
+/** Parses @text, a single document, into a tree that the caller deletes. NULL on error. With
+ * @lenient, duplicate keys are allowed and all kept, in order. */
 cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *err);
 
-/** Writes @tree in block style, members in their order; yaml_parse() reads the same tree again.
- * Returns -1 for a text that is not UTF-8, and for what @out does not take. */
+/** Writes @tree in block style, members in order; yaml_parse() reads it back unchanged. -1 for
+ * strings that are not UTF-8, and for write errors. */
 int yaml_write(FILE *out, const cJSON *tree, struct error *err);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two passes over the bytes. The first one looks at brackets and quotes and gathers the text of a
- * value until it is whole, or cannot become one; the second one parses it (RFC 8259), by recursion,
- * and says what is wrong. Strings stay where they are in the text: escapes are replaced and a NUL
- * is put behind them in place, so that a value allocates nothing.
+ * Two passes over the bytes. The first tracks brackets and quotes and gathers the text of a value
+ * until it is complete or clearly invalid. The second parses it recursively (RFC 8259) and reports
+ * errors. Strings are unescaped and NUL-terminated in place, so values need no allocation.
  *
- * Of a list, the items are gathered apart from the text of the object around them, which has an
- * empty array in their place: memory is bounded by one such object and one item. In the array of
- * values, an item stands behind those of the object and is cut off when it was given out.
+ * Items of a list are gathered apart from the enclosing object, which has an empty array in their
+ * place: memory is bounded by that object and one item. In the value array, an item follows the
+ * values of the object and is removed after the callback.
  */
 #include "kube-nftd/values.h"
 
@@ -16,28 +15,28 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* Objects of the API nest some 10 levels deep (a schema's, managedFields'). */
+/* API objects nest about 10 levels deep (schemas, managedFields). */
 #define MAX_DEPTH 128
 
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-/* Larger texts are not kept for the next value. */
+/* Larger buffers are not kept for the next value. */
 #define BYTES_KEPT ((size_t)128 * 1024)
-#else /* so small that a fuzzer's texts go beyond */
+#else /* small enough for a fuzzer to exceed */
 #define BYTES_KEPT ((size_t)64)
 #endif
 
-/* What the next byte of a text belongs to. */
+/* The token that the next byte belongs to. */
 enum token { TOKEN_NONE, TOKEN_STRING, TOKEN_ESCAPE, TOKEN_SCALAR };
 
-/* A value whose text is gathered. */
+/* A value whose text is being gathered. */
 struct unit {
     VEC(char) text;
     size_t depth;  /* open brackets */
-    size_t commas; /* so many values at least are in it */
-    size_t line;   /* where it begins, from 1 */
-    /* For messages: the byte @mark of the text is in the column @column of its line in the stream.
-     * That is its first byte, or what follows its items. A newline in the text ends a line,
-     * of which the first one is @first_line. */
+    size_t commas; /* lower bound of the number of values */
+    size_t line;   /* first line, from 1 */
+    /* For error messages: byte @mark of the text (its first, or the first after its items) is at
+     * @column of its line in the stream. @first_line plus the newlines of the text before a byte is
+     * the line of that byte. */
     size_t mark, column, first_line;
 };
 
@@ -49,18 +48,18 @@ struct json_reader {
     bool failed;
 
     struct unit top, item;
-    struct unit *open; /* the one that is gathered; NULL: its first byte has yet to come */
+    struct unit *open; /* the one being gathered; NULL: between values */
     enum token token;
-    size_t key; /* where the last string of the top's object itself begins */
+    size_t key; /* offset of the last string directly in the top object */
     bool in_items;
-    enum { ITEM_FIRST, ITEM_NEXT, ITEM_OVER } state; /* between items: may, must, or cannot begin */
+    enum { ITEM_FIRST, ITEM_NEXT, ITEM_OVER } state; /* an item may, must, or cannot begin */
 
-    VEC(char) list; /* the top's text up to its items, as an object of its own */
+    VEC(char) list; /* the top's text before its items, closed as an object */
     VEC(struct json_value) values;
-    size_t base; /* the first one of the present unit */
+    size_t base; /* first value of the current unit */
 
-    size_t gone;             /* bytes of the stream before the present piece */
-    size_t line, line_begin; /* of the next byte: its line, from 1, and where that begins */
+    size_t gone;             /* stream offset of the current piece */
+    size_t line, line_begin; /* of the next byte: its line, from 1, and that line's offset */
 };
 
 struct json_reader *json_reader_new(size_t limit, json_value_fn fn, void *ctx)
@@ -105,15 +104,15 @@ const struct json_value *json_reader_envelope(const struct json_reader *reader)
     return reader->in_items ? reader->values.v : NULL;
 }
 
-/* ---- tokens of a text that is whole ---- */
+/* ---- tokens of a complete text ---- */
 
 struct parser {
     struct json_reader *reader;
-    char *begin, *p; /* the text, and its next byte; a NUL stands behind it */
+    char *begin, *p; /* the text, NUL-terminated, and its next byte */
     const char *end;
-    size_t lines; /* that ended before @p */
+    size_t lines; /* newlines before @p */
     const char *line_begin;
-    const char *fault; /* what is wrong, at @p; NULL with -1: there are too many values */
+    const char *fault; /* the error at @p; NULL with -1: too many values */
 };
 
 static int wrong(struct parser *in, char *at, const char *what)
@@ -132,7 +131,7 @@ static void skip_blanks(struct parser *in)
         }
 }
 
-/* Four hexadecimal digits, -1 if they are not. */
+/* Parses four hexadecimal digits; -1 if invalid. */
 static int hex4(const char *p)
 {
     char digits[5] = "";
@@ -140,7 +139,7 @@ static int hex4(const char *p)
     return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int)strtoul(digits, NULL, 16) : -1;
 }
 
-/* U+0000 takes two bytes, which is not UTF-8: a NUL would end the text. */
+/* U+0000 becomes two bytes that are not UTF-8, since a NUL would end the text. */
 static char *put_utf8(char *out, int c)
 {
     static const int first[] = {0, 0xc0, 0xe0, 0xf0};
@@ -155,8 +154,8 @@ static char *put_utf8(char *out, int c)
     return out;
 }
 
-/* Replaces the escapes of @text in place. Half a surrogate pair becomes bytes that are not UTF-8.
- * False if an escape is none. */
+/* Unescapes @text in place. Half a surrogate pair becomes bytes that are not UTF-8. False for an
+ * unknown escape. */
 static bool unescape(char *text)
 {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -188,10 +187,10 @@ static bool unescape(char *text)
     return true;
 }
 
-/* The string at the next byte, NUL-terminated in place. */
+/* Parses a string and NUL-terminates it in place. */
 static int take_string(struct parser *in, struct json_value *value, size_t *length)
 {
-    /* what is no plain part of a string; characters beyond ASCII are checked apart */
+    /* bytes to stop at; non-ASCII is checked afterwards */
     static const bool special[256] = {
         [0 ... 31] = true, ['"'] = true, ['\\'] = true, [128 ... 255] = true};
     char *text = in->p + 1, *p = text;
@@ -221,7 +220,7 @@ static int take_string(struct parser *in, struct json_value *value, size_t *leng
     return 0;
 }
 
-/* What numbers and words consist of. */
+/* Characters of numbers and words. */
 static bool is_scalar_part(char c)
 {
     static const bool parts[256] = {
@@ -231,8 +230,7 @@ static bool is_scalar_part(char c)
     return parts[(unsigned char)c];
 }
 
-/* Stricter than strtod(): no leading zeros, digits on both sides of a point, nothing but decimals.
- */
+/* Stricter than strtod(): no leading zeros, digits on both sides of the point, decimal only. */
 static bool read_number(const char *text, const char *end, struct json_value *value)
 {
     const char *digits = text + (*text == '-'), *behind = digits + strspn(digits, "0123456789");
@@ -286,7 +284,7 @@ static int take_value(struct parser *in, const char *key, size_t key_length, siz
     return *in->p == '"' ? take_string(in, value, &length) : take_scalar(in, value);
 }
 
-/* A key and its colon; a key that is not UTF-8 is none that is looked for. */
+/* Parses a key and its colon. A key that is not UTF-8 matches no lookup. */
 static int take_key(struct parser *in, struct json_value *key, size_t *length)
 {
     if (*in->p != '"')
@@ -345,7 +343,7 @@ static int too_big(struct json_reader *reader, const struct unit *unit, const ch
     return error_set(err, "line %zu: a value %s than %zu %s", unit->line, than, limit, what);
 }
 
-/* Makes values of @length bytes of @text, which is that of @unit up to there. */
+/* Parses the first @length bytes of @text, which belongs to @unit. */
 static int parse(struct json_reader *reader, const struct unit *unit, char *text, size_t length,
                  struct error *err)
 {
@@ -364,7 +362,7 @@ static int parse(struct json_reader *reader, const struct unit *unit, char *text
 
 /* ---- the stream ---- */
 
-/* The open text is whole, or no more of it comes. */
+/* Parses the open text, which is complete or at the end of input, and passes it on. */
 static int give(struct json_reader *reader, struct error *err)
 {
     struct unit *unit = reader->open;
@@ -392,8 +390,7 @@ static int append(struct json_reader *reader, const char *begin, const char *end
                : too_big(reader, unit, "is longer", reader->limit, "bytes", err);
 }
 
-/* Whether the text, which ends with the bracket of an array, has the key "items" before it, for the
- * first time. */
+/* Whether the text, which ends with '[', has the key "items" before it, for the first time. */
 static bool is_before_items(const struct json_reader *reader)
 {
     const char *text = reader->top.text.v;
@@ -409,7 +406,7 @@ static bool is_before_items(const struct json_reader *reader)
     return is;
 }
 
-/* Parses the list up to its items, for who gets these to look at. */
+/* Parses the list up to its items, for json_reader_envelope(). */
 static int begin_items(struct json_reader *reader, struct error *err)
 {
     const struct unit *top = &reader->top;
@@ -437,7 +434,7 @@ static void count_line(struct json_reader *reader, const char *piece, const char
     reader->line_begin = reader->gone + (size_t)(newline - piece) + 1;
 }
 
-/* Gathers bytes from @p on up to the end of the value, its items, or the piece. */
+/* Gathers bytes from @p to the end of the value, to its items, or to the end of the piece. */
 static int gather(struct json_reader *reader, const char *piece, const char **p, const char *end,
                   struct error *err)
 {
@@ -481,7 +478,7 @@ static int gather(struct json_reader *reader, const char *piece, const char **p,
                 reader->key = 0;
                 begin = at;
             }
-            whole = unit->depth > MAX_DEPTH; /* as whole as it needs to be for a message */
+            whole = unit->depth > MAX_DEPTH; /* complete enough for an error */
             break;
         case ',':
             whole = ++unit->commas >= reader->value_limit; /* likewise */
@@ -508,8 +505,8 @@ static int gather(struct json_reader *reader, const char *piece, const char **p,
     return whole ? give(reader, err) : 0;
 }
 
-/* Takes the byte at @p: a blank, a mark of the list around, or the first byte of the next value,
- * which is left there. */
+/* Processes the byte at @p, between values: a blank, a delimiter of the list, or the first byte of
+ * the next value, which is not consumed. */
 static int take_between(struct json_reader *reader, const char *piece, const char **p,
                         struct error *err)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A watch is a row of frames. A body is an envelope around contents, both of which stream field by
- * field, and an item of a list is such a field. The bytes of one frame, or of one field that
- * streams, are gathered until it is whole, and read by recursion then. Its texts stay where they
- * are, and those of a body's envelope are kept to its end; so the memory is bounded by one envelope
- * and one object.
+ * A watch is a sequence of frames. A body is an envelope around contents; both are streamed field
+ * by field, and each item of a list is such a field. A frame or streamed field is buffered until
+ * complete and then decoded recursively, in place. The envelope's buffers are kept until the end of
+ * the body, so memory is bounded by one envelope and one object.
  *
- * In the array of values, an item stands behind the envelope and is cut off when it was given out.
+ * In the value array, an item follows the envelope and is removed after the callback.
  */
 #include "kube-nftd/values.h"
 
@@ -17,41 +16,41 @@
 #include <stdio.h>
 
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-/* Arrays that are larger are not kept for the next object. */
+/* Larger arrays are not kept for the next object. */
 #define BYTES_KEPT ((size_t)128 * 1024)
 #define VALUES_KEPT ((size_t)16 * 1024)
-#else /* so little that a fuzzer's objects go beyond */
+#else /* small enough for a fuzzer to exceed */
 #define BYTES_KEPT ((size_t)64)
 #define VALUES_KEPT ((size_t)16)
 #endif
 
 /* ---- the wire format ---- */
 
-/* How the value of a field is written. Groups (3 and 4) are not used by Kubernetes. */
+/* Wire types. Kubernetes does not use groups (3 and 4). */
 enum wire {
     WIRE_VARINT = 0,
     WIRE_FIXED64 = 1,
-    WIRE_LENGTH = 2, /* a length, and so many bytes */
+    WIRE_LENGTH = 2,
     WIRE_FIXED32 = 5,
 };
 
-/* What a field begins with. */
+/* The start of a field. */
 struct token {
-    uint32_t field;  /* its number */
-    uint32_t wire;   /* of enum wire */
-    uint64_t number; /* of WIRE_VARINT the value, of all others how many bytes follow */
+    uint32_t field;
+    uint32_t wire;   /* enum wire */
+    uint64_t number; /* WIRE_VARINT: the value; else the number of bytes that follow */
 };
 
-/* Before the envelope of an object. */
+/* Precedes an object's envelope. */
 static const char magic[] = "k8s";
 
-/* Before each event of a watch: its length, the highest byte first. */
+/* Precedes each event of a watch: its length, big-endian. */
 #define FRAME sizeof(uint32_t)
 
-/* What is wrong with a token of which more bytes may come. */
+/* Error for a token whose end may still arrive. */
 static const char cut_off[] = "the end of a field is missing";
 
-/* Seven bits a byte, the lowest first; all bytes but the last one have the eighth bit. */
+/* Seven bits per byte, least significant first; bit 7 is set in all bytes but the last. */
 static inline const char *read_varint(uint8_t **in, const uint8_t *end, uint64_t *number)
 {
     *number = 0;
@@ -66,7 +65,7 @@ static inline const char *read_varint(uint8_t **in, const uint8_t *end, uint64_t
     return cut_off;
 }
 
-/* Reads the token at @in, which goes behind it. Returns what is wrong with it; NULL if nothing. */
+/* Reads the token at *@in and advances it. Returns an error text, or NULL. */
 static inline const char *read_token(uint8_t **in, const uint8_t *end, struct token *token)
 {
     uint64_t tag;
@@ -84,7 +83,7 @@ static inline const char *read_token(uint8_t **in, const uint8_t *end, struct to
     return wire > WIRE_FIXED32 ? "a field of an unknown wire type" : NULL;
 }
 
-/* How many bytes come behind it. */
+/* Number of bytes after the token. */
 static inline uint64_t size_behind(struct token token)
 {
     return token.wire == WIRE_VARINT ? 0 : token.number;
@@ -97,13 +96,13 @@ static bool is_envelope(const uint8_t *in, size_t n)
 
 /* ---- the reader ---- */
 
-/* A message whose fields are read. Tables end, and so it is never deep. */
+/* A message being read. Tables are not recursive, so the depth is bounded. */
 struct place {
     const struct proto_message *message;
-    size_t value;                    /* which its fields go to */
-    const struct proto_field *grows; /* the list among them that the last element went to; */
-    size_t list;                     /* its value */
-    uint32_t seen;                   /* bits by numbers of fields */
+    size_t value;                    /* the value that its fields are added to */
+    const struct proto_field *grows; /* the list field of the last element, */
+    size_t list;                     /* and its value */
+    uint32_t seen;                   /* bits by field number */
 };
 
 struct proto_reader {
@@ -113,21 +112,21 @@ struct proto_reader {
     void *ctx;
     bool failed;
 
-    VEC(uint8_t) bytes;   /* of the present frame or field, as far as they are there */
-    uint64_t needed;      /* so many of them until something can be done */
-    uint64_t at;          /* how many bytes of the stream are before them */
-    VEC(uint8_t *) texts; /* the bytes of the fields that the values of the envelope are of */
+    VEC(uint8_t) bytes;   /* received part of the current frame or field */
+    uint64_t needed;      /* bytes required for the next step */
+    uint64_t at;          /* stream offset of @bytes */
+    VEC(uint8_t *) texts; /* buffers that the envelope's values point into */
 
     struct place envelope, contents;
-    uint64_t contents_left; /* so many bytes; 0: the next field is one of the envelope */
+    uint64_t contents_left; /* remaining bytes; 0: the next field is the envelope's */
 
     VEC(struct json_value) values;
-    size_t item; /* where those of the present item begin; 0: there is none */
+    size_t item; /* index of the current item; 0: none */
 
-    uint8_t *token;   /* of the field that is read */
-    bool in_object;   /* whose faults are its own */
-    struct error err; /* what is wrong with the answer, or with the present object */
-    bool is_named;    /* which begins with the name of a field */
+    uint8_t *token;   /* of the current field */
+    bool in_object;   /* errors affect only the current object */
+    struct error err; /* error of the stream or of the current object */
+    bool is_named;    /* its text begins with a field name */
 };
 
 static inline size_t add_value(struct proto_reader *reader, const char *key, uint16_t key_length,
@@ -139,13 +138,13 @@ static inline size_t add_value(struct proto_reader *reader, const char *key, uin
     return reader->values.n - 1;
 }
 
-/* All values behind the one at @index are in it. */
+/* All values after the one at @index are its contents. */
 static void close_value(struct proto_reader *reader, size_t index)
 {
     reader->values.v[index].size = (uint32_t)(reader->values.n - index);
 }
 
-/* Gives out the present item, or else all values, and forgets them. */
+/* Passes on the current item, else all values, and removes them. */
 static int give(struct proto_reader *reader)
 {
     size_t begin = reader->item;
@@ -158,7 +157,7 @@ static int give(struct proto_reader *reader)
 
 /* ---- messages ---- */
 
-/* On the way up from what is wrong with an object: where it is. */
+/* Prepends the field to an object's error, on the way up. */
 static int name_field(struct proto_reader *reader, const struct place *place,
                       const struct proto_field *field)
 {
@@ -175,14 +174,14 @@ static int name_field(struct proto_reader *reader, const struct place *place,
 static int take_field(struct proto_reader *reader, struct place *place,
                       const struct proto_field *field, struct token token, uint8_t *in);
 
-/* NULL: nobody reads it. */
+/* NULL: the field is not used. */
 static const struct proto_field *field_of(const struct proto_message *message, uint32_t number)
 {
     const struct proto_field *field = number < message->n ? &message->fields[number] : NULL;
     return field && field->type != PROTO_UNUSED ? field : NULL;
 }
 
-/* All fields up to @end, behind which @more bytes of the last one come later. */
+/* Reads all fields up to @end; @more bytes of the last one arrive later. */
 static int take_fields(struct proto_reader *reader, struct place *place, uint8_t *in,
                        const uint8_t *end, uint64_t more)
 {
@@ -205,7 +204,7 @@ static int take_fields(struct proto_reader *reader, struct place *place, uint8_t
     return 0;
 }
 
-/* The fields of @message, which go to @value. */
+/* Reads the fields of @message into @value. */
 static int take_message(struct proto_reader *reader, const struct proto_message *message,
                         size_t value, uint8_t *in, size_t n)
 {
@@ -215,7 +214,7 @@ static int take_message(struct proto_reader *reader, const struct proto_message 
     return result;
 }
 
-/* The same; what is wrong with it ends it, with a value that says so. */
+/* The same; on error the object ends with a JSON_BROKEN value. */
 static void take_object(struct proto_reader *reader, const struct proto_message *message,
                         size_t value, uint8_t *in, size_t n)
 {
@@ -238,7 +237,7 @@ static int take_item(struct proto_reader *reader, const struct proto_message *me
     return give(reader);
 }
 
-/* What an envelope holds: what that has said before. If it streams, it comes next. */
+/* Reads an envelope's contents, whose kind came before. At top level they are streamed next. */
 static int take_body(struct proto_reader *reader, const struct place *place, uint8_t *in, size_t n)
 {
     static const struct proto_message unknown;
@@ -259,22 +258,22 @@ static int take_body(struct proto_reader *reader, const struct place *place, uin
 
 /* ---- fields ---- */
 
-/* Whether all bytes are ASCII and none is 0, as nearly always. */
+/* Whether all bytes are ASCII and not 0, the usual case. */
 static inline bool is_plain(const uint8_t *text, size_t n)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
     uint64_t word, found = 0;
     for (; n >= sizeof(word); n -= sizeof(word), text += sizeof(word)) {
         memcpy(&word, text, sizeof(word));
-        found |= (word - ones) | word; /* 0 borrows, and so may what is above it */
+        found |= (word - ones) | word; /* a 0 byte borrows, and so may higher bytes */
     }
     for (; n > 0; n--, text++)
         found |= (uint64_t)(*text - 1) | *text;
     return (found & tops) == 0;
 }
 
-/* Moves @n bytes to where their token begins, at least two bytes before: so there is room for the
- * NUL behind them, and for the two bytes that stand for a NUL in them, where the text ends. */
+/* Moves @n bytes to the start of their token, at least two bytes earlier. That makes room for the
+ * terminating NUL, and for the two bytes that replace a NUL in the text and end it. */
 static enum json_type take_text(const struct proto_reader *reader, const uint8_t *in, size_t n,
                                 const char **text)
 {
@@ -290,7 +289,7 @@ static enum json_type take_text(const struct proto_reader *reader, const uint8_t
     return utf8_is_valid(moved) ? JSON_STRING : JSON_BAD_STRING;
 }
 
-/* A value of @field: @number, or so many bytes. */
+/* Adds a value of @field: @number, or that many bytes. */
 static int take_value(struct proto_reader *reader, const struct place *place,
                       const struct proto_field *field, uint64_t number, uint8_t *in)
 {
@@ -339,7 +338,7 @@ static int take_value(struct proto_reader *reader, const struct place *place,
         value->key = value->string = "";
         break;
     case PROTO_TIME:
-        value->type = JSON_NULL; /* the zero time, if no seconds come */
+        value->type = JSON_NULL; /* the zero time, unless seconds follow */
         break;
     case PROTO_OBJECT:
         break;
@@ -347,7 +346,7 @@ static int take_value(struct proto_reader *reader, const struct place *place,
     return take_message(reader, field->message, index, in, n);
 }
 
-/* All that a list holds comes in one run, and all others once: else something would be lost. */
+/* The elements of a list must be contiguous and other fields unique, else values would be lost. */
 static int begin_field(struct proto_reader *reader, struct place *place,
                        const struct proto_field *field, struct token token)
 {
@@ -370,7 +369,7 @@ static int begin_field(struct proto_reader *reader, struct place *place,
     return 0;
 }
 
-/* Go's zero value, which JSON leaves out. */
+/* Go's zero value, which JSON omits. */
 static bool is_left_out(const struct proto_field *field, struct token token)
 {
     return (field->type == PROTO_NUMBER || field->type == PROTO_STRING) && !field->has_presence &&
@@ -392,7 +391,7 @@ static int take_field(struct proto_reader *reader, struct place *place,
 
 /* ---- the stream ---- */
 
-/* What is gathered was taken. */
+/* Drops the buffered bytes, which were processed. */
 static int gather_next(struct proto_reader *reader)
 {
     reader->at += reader->bytes.n;
@@ -430,7 +429,7 @@ static int begin_body(struct proto_reader *reader)
     return gather_next(reader);
 }
 
-/* How long the field is that is gathered, as far as its bytes say; of contents, their token. */
+/* Length of the buffered field, as far as known; for contents, of their token only. */
 static uint64_t field_length(const struct proto_reader *reader, const struct proto_message *message)
 {
     uint8_t *in = reader->bytes.v;
@@ -443,7 +442,7 @@ static uint64_t field_length(const struct proto_reader *reader, const struct pro
     return (uint64_t)(in - reader->bytes.v) + size;
 }
 
-/* A field of the envelope or of the contents. */
+/* Processes a field of the envelope or of the contents. */
 static int take_streamed(struct proto_reader *reader)
 {
     bool in_contents = reader->contents_left > 0;
@@ -460,7 +459,7 @@ static int take_streamed(struct proto_reader *reader)
         reader->contents_left -= n;
     if (take_fields(reader, place, in, in + n, left - n) < 0)
         return -1;
-    if (reader->values.n > values) { /* whose texts are there */
+    if (reader->values.n > values) { /* they point into the buffer */
         vec_push(&reader->texts, in);
         reader->bytes.v = NULL;
         reader->bytes.cap = 0;
@@ -468,7 +467,7 @@ static int take_streamed(struct proto_reader *reader)
     return gather_next(reader);
 }
 
-/* All bytes that were needed are there. */
+/* Processes the required bytes. */
 static int take_gathered(struct proto_reader *reader)
 {
     reader->token = reader->bytes.v;
@@ -477,7 +476,7 @@ static int take_gathered(struct proto_reader *reader)
     return reader->at == 0 ? begin_body(reader) : take_streamed(reader);
 }
 
-/* ---- for others ---- */
+/* ---- interface ---- */
 
 struct proto_reader *proto_reader_new(const struct proto_format *format, size_t limit,
                                       json_value_fn fn, void *ctx)
@@ -510,7 +509,7 @@ const struct json_value *proto_reader_envelope(const struct proto_reader *reader
     return reader->item > 0 ? reader->values.v : NULL;
 }
 
-/* At the present token. */
+/* Reports the error with the offset of the current token. */
 static int give_up(struct proto_reader *reader, struct error *err)
 {
     uint64_t at = reader->at + (uint64_t)(reader->token - reader->bytes.v);

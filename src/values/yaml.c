@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * From libyaml's events to JSON text, by recursion over the nodes (at most MAX_DEPTH deep); and
- * trees to its emitter. Each write_ function of the reader is entered with the first event of its
- * node in reader.event and left with the last one.
+ * Converts libyaml's events to JSON text, recursively over the nodes (at most MAX_DEPTH deep), and
+ * writes trees with its emitter. Each write_ function of the reader starts with its node's first
+ * event in reader.event and ends with the last one there.
  *
- * A file cannot make us hold much more than it says itself: of a document, MAX_COPIED bytes are
- * copied for its anchors and aliases.
+ * Expansion is bounded: anchors and aliases copy at most MAX_COPIED bytes per document.
  */
 #include "kube-nftd/values.h"
 
@@ -26,10 +25,10 @@
 struct anchor {
     struct hash_link link; /* by name */
     char *name;
-    char *json; /* of its node, in one line */
+    char *json; /* the node, on one line */
 };
 
-/* A key of a mapping that is being read. */
+/* A key of an open mapping. */
 struct key {
     char *json;
     size_t line;
@@ -40,15 +39,15 @@ struct reader {
     yaml_event_t event;
     struct error *err;
     yaml_input_fn input;
-    yaml_output_fn output; /* NULL: one document is wanted, whole, in out */
+    yaml_output_fn output; /* NULL: keep the single document in out */
     void *ctx;
-    bool lenient;     /* a mapping may have a key twice */
-    VEC(char) out;    /* what was not given out yet */
-    size_t line;      /* of the end of the text, from 1 */
-    size_t documents; /* that were begun */
+    bool lenient;     /* allow duplicate keys */
+    VEC(char) out;    /* pending output */
+    size_t line;      /* current output line, from 1 */
+    size_t documents; /* documents begun */
     struct hash_table anchors;
-    size_t open_anchors;  /* whose nodes are not over: their text stays in out */
-    size_t copied;        /* bytes, in the present document */
+    size_t open_anchors;  /* anchored nodes in progress: their text stays in out */
+    size_t copied;        /* bytes copied in this document */
     VEC(struct key) keys; /* of all open mappings, the innermost last */
 };
 
@@ -62,7 +61,7 @@ static int fail_at(struct reader *reader, const yaml_mark_t *mark, const char *w
                      what);
 }
 
-/* At the present event. */
+/* Reports an error at the current event. */
 __attribute__((format(printf, 2, 3))) static int fail(struct reader *reader, const char *format,
                                                       ...)
 {
@@ -75,8 +74,8 @@ __attribute__((format(printf, 2, 3))) static int fail(struct reader *reader, con
     return -1;
 }
 
-/* libyaml's decoder runs ahead of its scanner: the bad byte follows the decoded characters that
- * the scanner has not seen. */
+/* libyaml decodes ahead of its scanner: the bad byte follows the decoded characters that were not
+ * scanned yet. */
 static int fail_encoding(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -92,7 +91,6 @@ static int fail_encoding(struct reader *reader)
     return fail_at(reader, &mark, parser->problem);
 }
 
-/* The next event. */
 static int next(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -102,7 +100,7 @@ static int next(struct reader *reader)
     if (parser->error == YAML_MEMORY_ERROR)
         alloc_failed();
     if (parser->error == YAML_READER_ERROR)
-        return reader->err->text ? -1 /* of the input callback */ : fail_encoding(reader);
+        return reader->err->text ? -1 /* set by the input callback */ : fail_encoding(reader);
     char *what = xasprintf("%s%s%s", parser->problem, parser->context ? ", " : "",
                            parser->context ? parser->context : "");
     fail_at(reader, &parser->problem_mark, what);
@@ -117,14 +115,14 @@ static void put(struct reader *reader, const char *text)
     vec_append(&reader->out, text, strlen(text));
 }
 
-/* What the present event begins stands in the line of the YAML that it comes from. */
+/* Adds newlines up to the current event's line in the YAML. */
 static void reach_line(struct reader *reader)
 {
     for (; reader->line < reader->event.start_mark.line + 1; reader->line++)
         put(reader, "\n");
 }
 
-/* Gives out what is there, if nobody needs it any more. */
+/* Passes on the pending output, unless an open anchor needs it. */
 static int flush(struct reader *reader)
 {
     if (!reader->output || reader->open_anchors > 0)
@@ -138,8 +136,8 @@ static int flush(struct reader *reader)
 
 /* ---- scalars ---- */
 
-/* Whether @text is a number, as Kubernetes' own tools read it: so 010 is octal, like 0o10. What
- * JSON cannot say (infinite, not a number) is none. */
+/* Parses a number as Kubernetes' tools do: 010 is octal, like 0o10. False for other text, and for
+ * infinity and NaN, which JSON lacks. */
 static bool read_number(const char *text, double *number)
 {
     static const struct {
@@ -168,7 +166,7 @@ static bool read_number(const char *text, double *number)
 
 #define NUMBER_SIZE 32
 
-/* What @text means where it is not quoted, as JSON, a number by @number; NULL: a text. */
+/* Resolves a plain scalar to JSON, with @number as a buffer for numbers; NULL: a string. */
 static const char *resolve(const char *text, char number[NUMBER_SIZE])
 {
     static const struct {
@@ -204,7 +202,7 @@ static void put_string(struct reader *reader, const char *text, size_t length)
     put(reader, "\"");
 }
 
-/* A document that is read whole must have no NUL; else the reader of the JSON judges it. */
+/* Rejects NUL for yaml_parse(); else the JSON reader decides. */
 static int check_nul(struct reader *reader)
 {
     const yaml_event_t *event = &reader->event;
@@ -216,7 +214,7 @@ static int check_nul(struct reader *reader)
 static int write_scalar(struct reader *reader)
 {
     static const struct {
-        const char *tag, *begins; /* the JSON of its values */
+        const char *tag, *begins; /* first characters of its JSON */
     } types[] = {{YAML_INT_TAG, "-0123456789"},
                  {YAML_FLOAT_TAG, "-0123456789"},
                  {YAML_BOOL_TAG, "tf"},
@@ -253,7 +251,7 @@ static struct hash_key anchor_key(const struct hash_link *link)
     return hash_key_of_text(((const struct anchor *)link)->name);
 }
 
-static void forget_anchor(struct reader *reader, struct anchor *anchor)
+static void free_anchor(struct reader *reader, struct anchor *anchor)
 {
     hash_table_remove(&reader->anchors, &anchor->link);
     free(anchor->name);
@@ -261,10 +259,10 @@ static void forget_anchor(struct reader *reader, struct anchor *anchor)
     free(anchor);
 }
 
-static void forget_anchors(struct reader *reader)
+static void free_anchors(struct reader *reader)
 {
     hash_table_each (&reader->anchors, struct anchor, anchor)
-        forget_anchor(reader, anchor);
+        free_anchor(reader, anchor);
     reader->copied = 0;
 }
 
@@ -281,13 +279,13 @@ static int count_copied(struct reader *reader, size_t length)
     return fail(reader, "the anchors and aliases of the document expand to too much");
 }
 
-/* Keeps the text from @begin on for aliases to @name, which is taken. */
+/* Stores the output from @begin for aliases to @name (owned). */
 static int add_anchor(struct reader *reader, char *name, size_t begin)
 {
     struct anchor *earlier = find_anchor(reader, name), *anchor = xcalloc(1, sizeof(*anchor));
     size_t length = reader->out.n - begin;
     if (earlier)
-        forget_anchor(reader, earlier);
+        free_anchor(reader, earlier);
     anchor->name = name;
     anchor->json = xstrndup(reader->out.v + begin, length);
     for (char *at = anchor->json; (at = strchr(at, '\n'));)
@@ -315,7 +313,7 @@ static int check_tag(struct reader *reader, const yaml_char_t *tag, const char *
     return fail(reader, "tag %s is not supported here", tag);
 }
 
-/* With @each, elements are given out one by one. */
+/* @each: passes elements on one by one. */
 static int write_sequence(struct reader *reader, size_t depth, bool each)
 {
     if (check_tag(reader, reader->event.data.sequence_start.tag, YAML_SEQ_TAG))
@@ -366,7 +364,7 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : (first->line > second->line) - (first->line < second->line);
 }
 
-/* By sorting, so that a mapping of many keys costs little. */
+/* Sorts, so that many keys cost little. */
 static int check_keys(struct reader *reader, size_t first)
 {
     const struct key *keys = reader->keys.v;
@@ -380,7 +378,7 @@ static int check_keys(struct reader *reader, size_t first)
     return 0;
 }
 
-static void forget_keys(struct reader *reader, size_t first)
+static void free_keys(struct reader *reader, size_t first)
 {
     while (reader->keys.n > first)
         free(reader->keys.v[--reader->keys.n].json);
@@ -404,7 +402,7 @@ static int write_mapping(struct reader *reader, size_t depth)
     put(reader, "}");
     if (check_keys(reader, first))
         return -1;
-    forget_keys(reader, first);
+    free_keys(reader, first);
     return 0;
 }
 
@@ -429,7 +427,7 @@ static int write_node(struct reader *reader, size_t depth)
         return fail(reader, "nested too deep");
     if (reader->event.type == YAML_ALIAS_EVENT)
         return write_alias(reader);
-    /* the first member of each kind of node */
+    /* the anchor is the first member of each event type */
     char *anchor = xstrdup((const char *)reader->event.data.scalar.anchor);
     size_t begin = reader->out.n;
     reader->open_anchors += anchor != NULL;
@@ -449,12 +447,12 @@ static int read_document(struct reader *reader)
         return fail(reader, "a second document, where one is expected");
     if (write_node(reader, 1))
         return -1;
-    put(reader, " "); /* the end of a number */
-    forget_anchors(reader);
-    return flush(reader) ? -1 : next(reader); /* the document's end */
+    put(reader, " "); /* ends a number */
+    free_anchors(reader);
+    return flush(reader) ? -1 : next(reader); /* the document end event */
 }
 
-/* Reads all documents; but for the text, all of the reader is over then. */
+/* Reads all documents and frees everything but the output. */
 static int read_stream(struct reader *reader)
 {
     int result = 0;
@@ -466,8 +464,8 @@ static int read_stream(struct reader *reader)
     }
     yaml_event_delete(&reader->event);
     yaml_parser_delete(&reader->parser);
-    forget_anchors(reader);
-    forget_keys(reader, 0);
+    free_anchors(reader);
+    free_keys(reader, 0);
     vec_free(&reader->keys);
     return result;
 }
@@ -511,8 +509,8 @@ cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *e
 
 /* ---- trees as YAML ---- */
 
-/* Whether @text may stand without quotes: nothing but letters, digits and a little else, and no
- * reader of YAML takes it for something else than a text. */
+/* Whether @text needs no quotes: only letters, digits and a few others, and no YAML reader takes it
+ * for anything but a string. */
 static bool is_plain(const char *text)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
@@ -525,7 +523,7 @@ static bool is_plain(const char *text)
     return !like_number && !text[strspn(text, safe)] && !resolve(text, number);
 }
 
-/* Writes @event, for which there was memory if it was @made. The emitter says what fails. */
+/* Writes @event; @made: its allocation succeeded. The emitter reports errors. */
 static bool emit(yaml_emitter_t *emitter, yaml_event_t *event, int made)
 {
     if (!made)
