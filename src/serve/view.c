@@ -223,7 +223,7 @@ void view_print(const struct view *views, const cJSON *facts, const struct view_
     for (const struct view *view = views; view->line || view->columns; view++) {
         const cJSON *at = view->path ? find(facts, view->path, strlen(view->path)) : facts;
         bool list = cJSON_IsArray(at);
-        const cJSON *first = list ? at->child : at;
+        const cJSON *first = at && list ? at->child : at;
         if (first && !cJSON_IsNull(at))
             print_items(view, first, list, style, out);
     }
