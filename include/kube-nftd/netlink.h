@@ -64,7 +64,7 @@ const struct nlattr *netlink_attribute(const struct nlmsghdr *message, size_t le
 /** Likewise for nfnetlink messages (nf_tables, conntrack, ipset). */
 const struct nlattr *nfnl_attribute(const struct nlmsghdr *message, uint16_t type);
 
-/** The first attribute of @type in @nest; NULL if there is none or @nest is NULL. */
+/** The first attribute of @type in @nest; NULL if absent or if @nest is NULL. */
 const struct nlattr *netlink_inside(const struct nlattr *nest, uint16_t type);
 
 /** The string in @attribute; NULL if @attribute is NULL or not NUL-terminated. */
@@ -445,10 +445,9 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
                             flow_held_back_fn held_back, const void *ctx);
 
-/** To call when the noted changes of @family are applied, except those held back. Schedules a scan
- * for stale flows, after a moment for packets in flight under the old rules; while a scan runs,
- * after its end and a pause as long as it took. Cheap if nothing was noted. Failed scans are
- * retried. */
+/** Call when the noted changes of @family are applied, except those held back. Schedules a scan for
+ * stale flows, after a moment for packets in flight under the old rules; while a scan runs, after
+ * its end and a pause as long as it took. Cheap if nothing was noted. Failed scans are retried. */
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family);
 
 const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *cleaner,

@@ -339,7 +339,7 @@ static void put_or_drop(enum log_level level, const char *subsystem, const char 
 
 /* ---- budgets ---- */
 
-static void forget_withheld(struct log_site *site)
+static void free_withheld(struct log_site *site)
 {
     free(site->first);
     site->first = NULL;
@@ -355,7 +355,7 @@ static void put_withheld(struct log_site *site)
                       : xstrdup(site->first);
     put_or_drop(site->level, site->subsystem, text);
     free(text);
-    forget_withheld(site);
+    free_withheld(site);
 }
 
 /* Charges a line to the budget of @site; false if that is used up. */
@@ -435,7 +435,7 @@ void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line
     line_sink = sink;
     line_sink_ctx = ctx;
     for (struct log_site *site = sites; site; site = site->next) {
-        forget_withheld(site);
+        free_withheld(site);
         site->until = 0;
         site->lines = 0;
     }
