@@ -82,7 +82,10 @@ TESTS(more_backends_than_fit, unit_long(FAMILY_COUNT))
     set(2, 1, MAX_BACKENDS - 1);
     commit();
     ck_assert(change(2, 1, MAX_BACKENDS - 1, 2, MAX_BACKENDS - 1));
+    ck_assert(!change(2, 2, MAX_BACKENDS - 1, 1, MAX_BACKENDS - 1)); /* not before a commit */
+    commit();
     ck_assert(change(2, 2, MAX_BACKENDS - 1, 1, MAX_BACKENDS - 1));
+    commit();
     ck_assert(!change(2, 1, MAX_BACKENDS - 1, 1, MAX_BACKENDS + 1));
     ck_assert(change(2, 1, MAX_BACKENDS - 1, 0, MAX_BACKENDS));
     commit_sends(2, 2); /* into the one that is to be trimmed */
