@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Taking over a table: at the start, when one may be there from an earlier run, and after a failed
- * commit, when nothing is sure. All of it is read back.
+ * Adopts a table: at startup, when one may exist from the previous process, and after a failed
+ * commit, when its state is uncertain. Reads all of it back.
  */
 #include "state.h"
 
 #include <linux/in.h>
 #include <string.h>
 
-/* ---- slots by their keys ----
+/* ---- slots by key ----
  *
- * The keys of the slots of a large map are told by the values in ports and local_ports. For a dump
- * the kernel counts off from the beginning of a map for each 32 KiB of it, so that half a million
- * slots take it 14 s, and 2 s by their keys.
+ * The values in ports and local_ports give the keys of all slots. For each 32 KiB of a dump the
+ * kernel walks a map from its beginning: half a million slots take 14 s, but only 2 s by key.
  */
 
-/* Where both take as long. */
+/* Number of slots at which both take equally long. */
 #define DUMP_MOST 65536
 
-/* Keys on their way to the kernel. */
+/* A query of keys. */
 struct asking {
     struct nft_socket *socket;
     enum family family;
@@ -27,7 +26,7 @@ struct asking {
     void *ctx;
     uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE];
     struct nft_keys keys;
-    bool missing; /* one was not there: who asks has the wrong keys */
+    bool missing; /* an element was missing: the keys are wrong */
 };
 
 static uint32_t count_of(const struct port_entry *port, enum table_set set)
@@ -63,8 +62,8 @@ static int ask_for_all(struct asking *asking, const struct ruleset *rs, struct e
     return ask(asking, err);
 }
 
-/* @done: whether it did, and gave all of the map to @fn; it does only if they are many and the
- * kernel says that it has just as many. -1 also if some of them are not there. */
+/* Passes all of the map to @fn and sets @done, but only if it is large and the kernel reports the
+ * expected number of elements. -1 also if some elements are missing. */
 static int read_by_keys(const struct ruleset *rs, struct nft_socket *socket, enum table_set set,
                         nft_element_fn fn, void *ctx, bool *done, struct error *err)
 {
@@ -93,11 +92,10 @@ static int read_by_keys(const struct ruleset *rs, struct nft_socket *socket, enu
 
 struct reading {
     struct ruleset *rs;
-    enum table_set set; /* the one that is being read */
+    enum table_set set; /* being read */
     struct table_contents *found;
-    bool torn; /* an element came twice: the kernel was moving them to a larger table, and may have
-                * left out others as well */
-    struct boundaries boundaries; /* of a set of ranges */
+    bool torn; /* an element came twice: the kernel resized the table and may have skipped some */
+    struct boundaries boundaries; /* in a set of ranges */
 };
 
 static void on_element(void *ctx, const struct nft_element *from)
@@ -162,9 +160,9 @@ int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, bool by_key
     return result;
 }
 
-/* ---- taking over a table ---- */
+/* ---- adoption ---- */
 
-/* A set that changes while it is read is read again, up to so many times. */
+/* Attempts to read a set that changes meanwhile. */
 #define READ_TRIES 3
 
 static void forget_entry(struct ruleset *rs, struct entry *entry)
@@ -197,7 +195,7 @@ static void forget_applied(struct ruleset *rs)
     rs->collect_time = 0;
 }
 
-/* Frontends hold the lists that they are led to. */
+/* Frontends hold the lists that they lead to. */
 static void adopt_lists(struct ruleset *rs, double now)
 {
     list_value_vec values = {0};
@@ -220,8 +218,7 @@ static void report_abandoned(const struct ruleset *rs)
     }
 }
 
-/* What is found at the start is worth a line; what is found after a failure, while it lasts, not.
- */
+/* Logs tables found at startup; not those found during repeated failures. */
 static void log_found(const struct ruleset *rs, const char *what, size_t elements)
 {
     if (!rs->adopted)
@@ -232,7 +229,7 @@ static void log_found(const struct ruleset *rs, const char *what, size_t element
                   elements);
 }
 
-/* One try: 0 with the answer in @ours, or -1 if it has to be read again. */
+/* One attempt. Returns 0 and the result in @ours, or -1: read again. */
 static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_keys, bool *ours,
                          struct error *err)
 {
@@ -248,7 +245,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
         return -1;
     if (!rs->adopted)
         connections_end(rs, socket);
-    if (rs->last_number == 0) /* there may be affinity records of service ports that are gone */
+    if (rs->last_number == 0) /* affinity records of removed service ports may exist */
         rs->last_number = arc4random() % MOST_PORTS;
     if (rs->config.abandoned)
         report_abandoned(rs);
@@ -257,7 +254,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
     return 0;
 }
 
-/* Takes over what a table of our layout holds; false if it has to be made anew. */
+/* Adopts a table of our layout; false if it must be recreated. */
 static bool take_over(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
@@ -267,15 +264,15 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
         if (try_take_over(rs, socket, i == 0, &ours, &err) == 0)
             return ours;
     }
-    /* A table that lost a map, or never stops changing, is not worth more trouble. */
+    /* A table without one of its maps, or one that never stops changing, is recreated. */
     log_warn("ruleset", "family=%s rebuilding the table: %s", nft_family_name(rs->family),
              err.text);
     error_clear(&err);
     return false;
 }
 
-/* Whether its maps and sets are those that we would make, and it is ours alone or everybody's as it
- * shall be. A table cannot become one that can be owned. */
+/* Whether the table has our maps and sets, and is ownable if configured. An existing table cannot
+ * be made ownable. */
 static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state *state)
 {
     return state->exists && state->comment && strcmp(state->comment, rs->comment) == 0 &&
@@ -296,8 +293,8 @@ bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket)
     return same;
 }
 
-/* Before it is read, so that what is read stays true: claims it if that shall be, and wakes it up
- * if somebody made it dormant. */
+/* Before the table is read, so that the result stays valid: claims it if configured, and clears the
+ * dormant flag. */
 static int set_flags(struct ruleset *rs, struct nft_socket *socket, uint32_t before,
                      struct error *err)
 {
@@ -324,7 +321,7 @@ static int owned_elsewhere(enum family family, const struct nft_table_state *sta
                      nft_family_name(family), state->owner);
 }
 
-/* Looks for a table, and whether it is like ours. */
+/* Looks for a table and checks whether it is like ours. */
 static int look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bool *ours,
                 struct error *err)
 {
@@ -417,7 +414,7 @@ int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool 
     if (!ours)
         return 0;
     const int result = rules_repair(rs, socket, &done, err);
-    instances_clear(&rs->instances); /* what is applied is read back when it counts */
+    instances_clear(&rs->instances); /* the applied state is read back later */
     *repaired = done.bytes > 0;
     return result;
 }

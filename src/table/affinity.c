@@ -19,7 +19,7 @@ static enum table_set set_by_value(bool local)
     return local ? SET_LOCAL_AFFINITY_BACKENDS : SET_AFFINITY_BACKENDS;
 }
 
-/* The value of a plain element, desired or else applied; NULL if there is none. */
+/* The value of a plain element, desired or else applied; NULL if none. */
 static const uint8_t *known_value(const struct plain_elements *elements, enum table_set set,
                                   const struct key *key)
 {
@@ -29,7 +29,7 @@ static const uint8_t *known_value(const struct plain_elements *elements, enum ta
     return known->desired ? plain_value(known) : plain_applied_value(known);
 }
 
-/* One that no backend has, in the kernel neither; 0 if there is none. */
+/* A value that no backend has, not even in the kernel; 0 if none is left. */
 static uint32_t new_value(struct affinity *affinity, const struct plain_elements *elements,
                           uint32_t port)
 {
@@ -44,7 +44,7 @@ static uint32_t new_value(struct affinity *affinity, const struct plain_elements
     return 0;
 }
 
-/* The value that a backend has already, unless a map has something else for it; or a new one. */
+/* The value a backend already has, unless a map has a different one for it; else a new one. */
 static uint32_t value_of(struct affinity *affinity, enum family family,
                          const struct plain_elements *elements, uint32_t port,
                          const struct backend *backend)
@@ -82,7 +82,7 @@ static void desire(struct affinity *affinity, enum family family, struct plain_e
     }
 }
 
-/* The first @n numbers. */
+/* Drops the first @n numbers. */
 static void drop(struct affinity *affinity, enum family family, struct plain_elements *elements,
                  size_t n)
 {
@@ -101,7 +101,7 @@ void affinity_hold(struct affinity *affinity, enum family family, struct plain_e
                    uint32_t port, const struct backends *all, const struct backends *local)
 {
     const size_t n_before = affinity->numbers.n;
-    /* First take, then give back: what stays keeps its number. */
+    /* Acquire before release: remaining backends keep their numbers. */
     desire(affinity, family, elements, port, all, false);
     desire(affinity, family, elements, port, local, true);
     drop(affinity, family, elements, n_before);
@@ -116,14 +116,14 @@ void affinity_release(struct affinity *affinity, enum family family,
     affinity->full = false;
 }
 
-/* ---- how full the map is that packets write: all service ports share its room ---- */
+/* ---- fill level of the map written by packets, which all service ports share ---- */
 
 static const char MAP_AFFINITY[] = "affinity";
 
 enum { HAS_ROOM, NEARLY_FULL, FULL };
 
-/* For kernels that do not count elements: whether one of no service port would be refused. It is
- * not put in. */
+/* For kernels that do not count elements: whether a test element would be rejected. It is not
+ * inserted. */
 static bool is_full(const struct ruleset *rs, struct nft_socket *socket)
 {
     struct nft_batch batch;
@@ -141,7 +141,7 @@ static bool is_full(const struct ruleset *rs, struct nft_socket *socket)
     return refused && why == ENFILE;
 }
 
-/* Each level once, until it was left well behind. */
+/* Logs each level once, until the level has dropped well below it. */
 static void log_level(struct ruleset *rs)
 {
     const struct ruleset_figures *figures = &rs->figures;

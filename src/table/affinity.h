@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Session affinity of a service port (base.nft): each of its backends has a number B that no other
- * backend of it had for as long as there are enough, so that records of one that is gone do not
- * come to life again.
+ * Session affinity of a service port (base.nft). Each backend has a number B that no other backend
+ * of the port has had, as long as unused numbers last, so that records of a removed backend do not
+ * become valid again.
  */
 #ifndef KUBE_NFTD_TABLE_AFFINITY_H
 #define KUBE_NFTD_TABLE_AFFINITY_H
@@ -12,36 +12,36 @@
 #include "plain.h"
 #include "slots.h"
 
-/* A backend and its number P:B; those of a port stand in no order. */
+/* A backend and its number P:B; a port's are unsorted. */
 struct affinity_number {
     struct backend backend;
     uint32_t value;
-    bool local; /* of the local part */
+    bool local; /* in the local part */
 };
 
-/* What few ports have. Starts zeroed. */
+/* Allocated only for ports that need it. Starts zeroed. */
 struct affinity {
     uint32_t timeout;                    /* desired, in seconds; 0: none */
-    uint32_t last;                       /* the B given last */
-    bool full;                           /* no B was left, and none was given back since */
-    VEC(struct affinity_number) numbers; /* whose elements are desired */
+    uint32_t last;                       /* the last B assigned */
+    bool full;                           /* no B was left, and none was released since */
+    VEC(struct affinity_number) numbers; /* those with desired elements */
 };
 
 /**
- * Gives the backends (some may be empty slots) of both parts of @port (its number) numbers, by
- * plain elements, and takes back those that they do not need any more. What a backend has in the
- * kernel already is kept. A backend for which no number is left gets none: connections to it are
- * balanced without memory.
+ * Assigns numbers to the backends (some may be empty slots) of both parts of @port (its number), by
+ * plain elements, and releases numbers no longer needed. Backends keep the numbers they have in the
+ * kernel. When no number is left a backend gets none: its connections are balanced without
+ * affinity.
  */
 void affinity_hold(struct affinity *affinity, enum family family, struct plain_elements *elements,
                    uint32_t port, const struct backends *all, const struct backends *local);
 
-/** Takes back all numbers. */
+/** Releases all numbers. */
 void affinity_release(struct affinity *affinity, enum family family,
                       struct plain_elements *elements);
 
-/** While session affinity is in use: counts the records that packets have written, for the figures,
- * and logs when there is hardly room for more. One question, however many there are. */
+/** While session affinity is in use: counts the records written by packets, for metrics, and logs
+ * when the map is nearly full. Costs one query, however many records exist. */
 void affinity_count_records(struct ruleset *rs, struct nft_socket *socket);
 
 #endif

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-/* A piece is followed by a rest so many times as long. */
+/* After each piece, the audit pauses this many times as long. */
 #define SHARE 200.0
 #define SHORTEST_REST 0.001
 
-/* At a time; what is more is found the next time. */
+/* Limit at a time; a later audit finds the rest. */
 #define MOST_RECHECKS 900
 
 static void recheck(struct ruleset *rs, enum table_set set, const struct key *key)
@@ -18,8 +18,7 @@ static void recheck(struct ruleset *rs, enum table_set set, const struct key *ke
         ruleset_recheck_element(rs, set_name(set), &element);
 }
 
-/* ---- what was seen of an entry: a bit for each of its slots, since an element may come twice ----
- */
+/* ---- seen elements: a bit for each of an entry's slots, since an element may come twice ---- */
 
 #define WORD 32
 
@@ -28,7 +27,7 @@ static struct slot_table *slots_of(enum table_set set, const struct entry *entry
     return set_owner(set) == OWNER_SLOTS ? port_slots(as_port(entry), part_of_set(set)) : NULL;
 }
 
-/* How many keys @entry has in @set; whether something is believed to be under one of them. */
+/* The number of keys that @entry has in @set; whether an element is applied under one of them. */
 static uint32_t count_keys(enum table_set set, const struct entry *entry)
 {
     const struct slot_table *slots = slots_of(set, entry);
@@ -41,13 +40,13 @@ static bool has(enum table_set set, const struct entry *entry, uint32_t at)
     return slots ? !slot_is_empty(&slots->slots[at]) : entry_applied(set, entry) != 0;
 }
 
-/* The words of an entry, behind their number; NULL: nothing of it was seen. */
+/* The number of bit words of an entry, followed by them; NULL: nothing seen yet. */
 static uint32_t *words_of(const struct audit *audit, const struct entry *entry)
 {
     return entry->seen ? &audit->seen.v[entry->seen - 1] : NULL;
 }
 
-/* What has grown since it was seen first has no room for more: that is asked for once more. */
+/* Slots added since the entry was first seen have no bit; they are rechecked. */
 static void see(struct audit *audit, enum table_set set, struct entry *entry, uint32_t at)
 {
     if (entry->seen == 0) {
@@ -166,7 +165,7 @@ void audit_stop(struct audit *audit)
     vec_free(&audit->seen);
 }
 
-/* Returns whether everything was looked through. */
+/* Returns whether the audit is complete. */
 static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};

@@ -1,45 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Audits: whether the kernel's sets hold what is believed applied, set by set. All elements of a
- * set are given to audit_take() as they are read, over many turns of the loop, and changes may be
- * committed meanwhile; then audit_finish() finds those that did not come. What looks wrong is noted
- * to be rechecked, so the kernel is asked again before anything is done about it.
+ * Audits: whether the kernel's sets match the applied state, one set at a time. A set is read over
+ * many turns of the loop, while commits may go on; audit_take() gets each element, and
+ * audit_finish() then finds missing ones. Suspicious elements are recorded for a recheck, so the
+ * kernel is queried again before anything is repaired.
  */
 #ifndef KUBE_NFTD_TABLE_AUDIT_H
 #define KUBE_NFTD_TABLE_AUDIT_H
 
 #include "state.h"
 
-/* Where an audit is. Starts zeroed. */
+/* Progress of an audit. Starts zeroed. */
 struct audit {
     enum table_set set;
-    struct element_dump *dump;    /* of it; NULL: not begun */
-    struct boundaries boundaries; /* of a set of ranges */
-    VEC(uint32_t) seen; /* of entries, at entry->seen - 1: bits for their elements of it */
-    double due;         /* when it goes on; clock_monotonic; 0: there was none yet */
-    double seconds;     /* of CPU that it took */
-    uint64_t ended;     /* audits */
+    struct element_dump *dump;    /* of the set; NULL: not begun */
+    struct boundaries boundaries; /* in a set of ranges */
+    VEC(uint32_t) seen;           /* bits for the elements of entries, at entry->seen - 1 */
+    double due;                   /* time of the next piece; clock_monotonic; 0: not started */
+    double seconds;               /* CPU time used */
+    uint64_t ended;               /* completed audits */
 };
 
 /**
- * The next piece of an audit at @now (clock_monotonic), if it is due: measures what it takes and
- * rests so long that it has 1/200 of a core at most, however much the table holds. The first audit
- * begins @period seconds after the first call, and each further one as long after the last.
+ * Runs the next piece of an audit at @now (clock_monotonic), if due. Measures its time and pauses
+ * to use at most 1/200 of a core, whatever the size of the table. The first audit begins @period
+ * seconds after the first call, each further one @period after the last.
  * @found  set if something is to be rechecked
  * Returns when the next piece is due.
  */
 double audit_turn(struct audit *audit, struct ruleset *rs, struct nft_socket *socket, double period,
                   double now, bool *found);
 
-/** Gives up an audit that has begun. */
+/** Aborts an audit in progress. */
 void audit_stop(struct audit *audit);
 
-/** The kernel holds @element in @set now. */
+/** The kernel has @element in @set now. */
 void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
                 const struct nft_element *element);
 
-/** All were given. If they were not (@whole is false), those that are missing are not looked for.
- */
+/** Ends a set. Looks for missing elements only if all of it was read (@whole). */
 void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole);
 
 /** Compares the rules at once (rules.h). */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One transaction, and what is applied after it; or some more, without what the kernel rejected. */
+/* One transaction and the applied state after it; further ones if the kernel rejected elements. */
 #include "previous_table.h"
 #include "state.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A frontend with no more slots than this part of a portion gets them all at once. */
+/* Frontends with at most 1/PORTION_OF_FEW of a portion get all slots at once. */
 #define PORTION_OF_FEW 8
-/* Bytes of a transaction. The kernel makes its hash tables larger between transactions only: in a
- * single one, tables that begin empty get ever slower to fill. */
+/* Bytes per transaction. The kernel grows its hash tables only between transactions: within a
+ * single one, initially empty tables fill ever more slowly. */
 #define PIECE_OF_NEW ((size_t)256 * 1024)
-/* What is rejected shows one transaction after the other; the rest waits for the next commit. */
+/* Each attempt may reveal further rejections; after these, the rest waits for the next commit. */
 #define MOST_TRIES 8
 
 /* ---- when something is due ---- */
@@ -53,8 +53,8 @@ static void queue_trim(struct ruleset *rs, struct port_entry *port, double now)
     vec_push(&rs->trims, port);
 }
 
-/* Those that are due at @now, a portion of them, become dirty for this commit. So there is one for
- * trims every RULESET_TRIM_DELAY at most, unless there are more than a portion. */
+/* Marks trims that are due at @now dirty for this commit, one portion at most. So trims commit at
+ * most once per RULESET_TRIM_DELAY, unless they exceed a portion. */
 static void begin_trims(struct ruleset *rs, double now)
 {
     size_t n = 0, weight = 0;
@@ -85,7 +85,7 @@ static void note_left(struct ruleset *rs, struct port_entry *port)
     port->entry.left = true;
 }
 
-/* Something of a port may be left behind, or nothing at all. */
+/* Queues a trim if something of a port is left, or frees the port if it is unused. */
 static void finish_port(struct ruleset *rs, struct port_entry *port, double now)
 {
     const bool in_use = port->entry.desired || port->refs > 0 || port->led[PART_ALL] > 0 ||
@@ -99,7 +99,7 @@ static void finish_port(struct ruleset *rs, struct port_entry *port, double now)
         ruleset_free_entry(rs, &port->entry);
 }
 
-/* ---- what is applied ---- */
+/* ---- applied state ---- */
 
 static void apply_numbers(struct ruleset *rs, struct entry *entry, double now)
 {
@@ -129,8 +129,8 @@ static void apply_port(struct ruleset *rs, struct port_entry *port, double now)
             slots->n_slots = kept[which];
         slots_apply(slots);
     }
-    /* Of slots that went ahead, what is left behind if they are not desired any more goes as late
-     * as what was in use. */
+    /* Slots sent ahead may become undesired: they are then trimmed as late as slots that were in
+     * use. */
     if (port->entry.staged || port->entry.trimming)
         port->shrunk_at = now;
     if (port->entry.staged && port->entry.trim)
@@ -143,7 +143,7 @@ static void apply_port(struct ruleset *rs, struct port_entry *port, double now)
     quarantine_end(rs, &port->entry);
 }
 
-/* Where it led up to now, something may be left behind. */
+/* The port it led to before may have leftovers. */
 static void apply_frontend(struct ruleset *rs, struct frontend_entry *frontend, double now)
 {
     const uint32_t before = frontend->applied[SET_SERVICES];
@@ -166,7 +166,7 @@ static void add_new_instances(struct ruleset *rs)
     vec_clear(&rs->new_instances);
 }
 
-/* What is desired of a port depends on the frontends that lead there before the commit, so ports
+/* The desired state of a port depends on the frontends that led to it before the commit, so ports
  * come first. */
 static void apply(struct ruleset *rs, double now)
 {
@@ -195,7 +195,7 @@ static void apply(struct ruleset *rs, double now)
 
 /* ---- sending ---- */
 
-/* @singly: each element in a message of its own, so that the kernel names all that it rejects. */
+/* @singly: one element per message, so that the kernel names all that it rejects. */
 static void begin_batch(struct ruleset *rs, bool singly)
 {
     nft_batch_clear(&rs->batch);
@@ -225,7 +225,7 @@ static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct rule
 
 /* ---- portions ---- */
 
-/* What takes numbers from backends is in one transaction with what takes their slots. */
+/* Taking numbers from backends requires taking their slots in the same transaction. */
 static bool goes_whole(const struct ruleset *rs, const struct port_entry *port)
 {
     const size_t weight = slots_weight(&port->all) + (port->local ? slots_weight(port->local) : 0);
@@ -234,8 +234,8 @@ static bool goes_whole(const struct ruleset *rs, const struct port_entry *port)
            entry_desired(SET_AFFINITY_TIMEOUTS, &port->entry);
 }
 
-/* Of service ports with very many slots, some go ahead, those of the newest first; frontends wait
- * until all of them are there. */
+/* Stages some slots of very large service ports, latest entries first; their frontends wait until
+ * all slots are applied. */
 static void stage(struct ruleset *rs)
 {
     size_t room = rs->is_read ? SIZE_MAX : rs->config.portion;
@@ -260,8 +260,8 @@ static void stage(struct ruleset *rs)
             (*it)->staged = as_frontend(*it)->port && as_frontend(*it)->port->entry.staged;
 }
 
-/* Nobody waits for a list where the table was just read back or is not there yet: what a frontend
- * has applied would not be held by it. */
+/* After a read-back or for a missing table lists are complete at once: a waiting frontend would not
+ * hold the list it has applied. */
 static void fill_lists(struct ruleset *rs, bool was_known, double now)
 {
     size_t most = was_known ? rs->config.portion : SIZE_MAX;
@@ -272,9 +272,9 @@ static void fill_lists(struct ruleset *rs, bool was_known, double now)
 /* ---- commits ---- */
 
 /*
- * New chains go ahead in a transaction of their own. A packet keeps to the rules of the generation
- * that it met first, but sees the elements of the newest one: by a count that came together with
- * its chain it would get into that chain while it is still empty.
+ * New chains go first, in a transaction of their own. A packet uses the rules of the generation it
+ * first saw, but the elements of the newest one: a count applied together with its chain would send
+ * the packet into a still empty chain.
  */
 static int commit_instances(struct ruleset *rs, struct nft_socket *socket, bool singly,
                             struct ruleset_stats *stats, struct error *err)
@@ -301,7 +301,7 @@ static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly
     return send_batch(rs, socket, stats, err);
 }
 
-/* Tries until the rest of it is applied, or nothing can be told from it. */
+/* Retries until the rest is applied, or an error blames no element. */
 static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double now,
                            struct ruleset_stats *stats, struct error *err)
 {
@@ -317,7 +317,7 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
     }
 }
 
-/* What the kernel holds becomes known, and its rules right. */
+/* Reads the kernel's state if unknown, and repairs rules. */
 static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
                      struct ruleset_stats *stats, struct error *err)
 {
@@ -337,25 +337,25 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
     bool was_known = rs->kernel_known;
-    bool missed_before = rs->table_missing; /* and was not made: what is rejected was offered */
+    bool missed_before = rs->table_missing; /* creating it failed: rejections are known */
     memset(stats, 0, sizeof(*stats));
     if (get_ready(rs, socket, now, stats, err))
         return -1;
     const bool is_made = rs->table_missing;
     rs->is_read = !was_known || is_made;
-    /* What a table rejected that is gone, a new one may take. */
+    /* A new table may accept what a deleted one rejected. */
     quarantine_retry(rs, is_made && !missed_before ? INFINITY : now);
     if (is_made)
         ruleset_sort_dirty(rs);
     begin_trims(rs, now);
     fill_lists(rs, was_known, now);
-    /* Just before the first try to replace it, so that the time between is short. */
+    /* Just before the first attempt to replace it, to keep the interval short. */
     if (rs->table_replaced && !rs->has_shadows)
         ruleset_add_shadow_chains(rs, socket);
     rs->has_shadows = rs->table_replaced;
     int result = commit_the_rest(rs, socket, now, stats, err);
     if (result) {
-        rs->kernel_known = false; /* what is applied now is read back before the next try */
+        rs->kernel_known = false; /* read back before the next attempt */
     } else {
         apply(rs, now);
         if (is_made)
@@ -369,19 +369,19 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     return result;
 }
 
-/* ---- chains that nothing leads to any more ----
+/* ---- unused chains ----
  *
- * They go in a transaction of their own, some seconds after their last use, so no packet is on its
- * way to them; what cannot go, since a rule of somebody else leads there, is left for later.
+ * A separate transaction deletes them some seconds after their last use, when no packet is about to
+ * enter them. Chains that another program's rule uses are retried later.
  */
 
-/* Seconds from one look to the next: a chain goes when it was not used at two of them. */
+/* Seconds between checks: a chain unused at two of them is deleted. */
 #define LOOK_PERIOD 5.0
 #define LOOK_PERIOD_MOST 600.0
-/* Instances in one transaction. */
+/* Instances per transaction. */
 #define MOST_INSTANCES 512
 
-/* Verdicts that lead to chains go before these, and rules before the chains that they name. */
+/* Verdicts go before the chains they lead to, and rules before the chains they name. */
 static int encode_deletion(struct ruleset *rs, struct instance instance, struct nft_batch *batch,
                            struct error *err)
 {
@@ -400,8 +400,8 @@ static int encode_deletion(struct ruleset *rs, struct instance instance, struct 
     return 0;
 }
 
-/* What an instance builds on comes before it in @instances, and goes behind it; what is more than
- * goes at once waits with it. */
+/* @instances is sorted with dependencies first and deleted in reverse; those beyond the limit wait,
+ * with their dependencies. */
 static void delete_instances(struct ruleset *rs, struct nft_socket *socket, instance_vec *instances)
 {
     struct error err = {0};
@@ -421,7 +421,7 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
         rs->collect_wait = LOOK_PERIOD;
         log_debug(2, "ruleset", "family=%s deleted unused chains of shapes=%zu",
                   nft_family_name(rs->family), instances->n);
-    } else { /* another daemon may have collected them, or a rule of somebody else leads there */
+    } else { /* deleted by another daemon, or used by another program's rule */
         log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",
                   nft_family_name(rs->family), err.text);
         rs->collect_wait = fmin(2 * rs->collect_wait, LOOK_PERIOD_MOST);

@@ -7,25 +7,25 @@
 #include <math.h>
 #include <string.h>
 
-/* A piece that nobody waits for is followed by a rest so many times as long. */
+/* After a background piece, the reading pauses this many times as long. */
 #define SHARE 20.0
 #define SHORTEST_REST 0.001
-/* Nobody waits for it any more if nobody asked for the next piece so long. */
+/* A reading is in the background if no piece was requested for this long. */
 #define PATIENCE 0.1
-/* How often elements of nobody are looked for, in seconds; from so many on they are deleted, at
- * most so many at a time. */
+/* Seconds between searches for unused elements; the number of elements from which they are deleted;
+ * the most per deletion. */
 #define COLLECT_PERIOD 600.0
 #define COLLECT_FROM (CONNECTIONS_MOST / 2)
 #define COLLECT_MOST 2000
-/* Bytes of a transaction that restores counts. */
+/* Bytes per transaction that restores counts. */
 #define PIECE ((size_t)64 * 1024)
 
 static const char *const set_names[COUNTING_SETS] = {"service_connections", "endpoint_connections"};
 
-/* By P; no memory is taken for those that were never read. */
+/* By P; ports that were never read take no memory. */
 struct counted_port {
     uint64_t total;
-    uint32_t since; /* the first reading that is about it */
+    uint32_t since; /* the first reading that applies to it */
 };
 
 /* Ends a reading. */
@@ -51,7 +51,7 @@ static struct counted_port *counted(const struct connections *c, uint32_t number
     return c->of_number ? &c->of_number[number >> PORT_LOW_BITS] : NULL;
 }
 
-/* A reading that goes on may have seen what is about to be deleted. */
+/* The current reading may have seen the element that is about to be deleted. */
 void connections_forget(struct connections *c, uint32_t number)
 {
     struct counted_port *port = counted(c, number);
@@ -59,8 +59,8 @@ void connections_forget(struct connections *c, uint32_t number)
         *port = (struct counted_port){.since = c->reading + 1};
 }
 
-/* It may not be there, so it is added first. What is counted for endpoints of the number's last
- * service port is not known; it goes when there are many. */
+/* The element may be missing, so it is added before it is deleted. Counts of the previous port's
+ * endpoints are unknown here; they are collected when there are many. */
 void connections_encode(struct ruleset *rs)
 {
     if (rs->config.counting == COUNT_NOTHING || rs->table_missing)
@@ -72,7 +72,7 @@ void connections_encode(struct ruleset *rs)
                                   sizeof(uint32_t), NULL, 0);
 }
 
-/* Packets may have made it meanwhile. */
+/* Packets may have created the element meanwhile. */
 static void restore(struct nft_batch *batch, const struct port_entry *port, uint64_t total)
 {
     const char *set = set_names[OF_SERVICES];
@@ -111,7 +111,7 @@ static void note_element(void *ctx, const struct nft_element *element)
     *(bool *)ctx = true;
 }
 
-/* Numbers go to others meanwhile, so totals would not be true when it counts again. */
+/* Port numbers get reused, so the totals would be wrong once counting is on again. */
 void connections_end(struct ruleset *rs, struct nft_socket *socket)
 {
     struct nft_batch batch;
@@ -229,7 +229,7 @@ static void end_set(struct ruleset *rs)
         c->collected = c->begun;
 }
 
-/* A set that cannot be read now is read the next time. */
+/* A set that cannot be read now is read in the next reading. */
 static void step(struct ruleset *rs)
 {
     struct connections *c = &rs->connections;
@@ -270,9 +270,9 @@ bool ruleset_read_connections(struct ruleset *rs, double since)
     return c->last_begun >= since;
 }
 
-/* ---- what nobody waits for ---- */
+/* ---- background readings ---- */
 
-/* A service port or endpoint may have come since its element was seen. */
+/* Checks again: a service port or endpoint may have appeared since its element was read. */
 static void delete_unused(struct ruleset *rs, struct nft_socket *socket, enum counting_set set)
 {
     struct connections *c = &rs->connections;
@@ -314,7 +314,7 @@ double connections_turn(struct ruleset *rs, struct nft_socket *socket, double no
     return c->due;
 }
 
-/* ---- answers ---- */
+/* ---- queries ---- */
 
 double ruleset_connections_read(const struct ruleset *rs)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is desired, as it comes from policy. Entries are dirty until it is committed. */
+/* The desired state, as set by policy. Entries are dirty until committed. */
 #include "state.h"
 
 /* ---- service ports ---- */
@@ -7,7 +7,7 @@
 static void set_slots(struct port_entry *port, enum port_part which, const struct backend *backends,
                       size_t n)
 {
-    if (n > MAX_BACKENDS) /* the Cluster set has all of the local one, or there is none */
+    if (n > MAX_BACKENDS) /* the cluster backends, if any, include the local ones */
         port->excess = (n - MAX_BACKENDS) & 0xffffff;
     slots_set(port_make_slots(port, which), backends, n < MAX_BACKENDS ? n : MAX_BACKENDS);
 }
@@ -61,7 +61,7 @@ static void log_mistake(struct ruleset *rs, const struct port_entry *port)
         frontend ? frontend_format(&frontend->frontend, text) : "");
 }
 
-/* Session affinity gives each backend a number, so it is to see them all. */
+/* Session affinity numbers each backend, so it must see all of them. */
 bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_route_change *change)
 {
     struct port_entry *port = ruleset_find_port(rs, id);
@@ -80,7 +80,7 @@ bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_rout
 
 /* ---- frontends ---- */
 
-/* @frontend is to lead to @port, or nowhere (NULL). */
+/* Makes @frontend lead to @port, or nowhere (NULL). */
 static void lead_to(struct ruleset *rs, struct frontend_entry *frontend, struct port_entry *port)
 {
     struct port_entry *before = frontend->port;
@@ -100,7 +100,7 @@ static void lead_to(struct ruleset *rs, struct frontend_entry *frontend, struct 
     if (before->removed)
         set_no_port(rs, before);
     else if (!before->entry.desired)
-        ruleset_mark_dirty(rs, &before->entry); /* that commit frees it, if nothing is left */
+        ruleset_mark_dirty(rs, &before->entry); /* the commit frees it if nothing is left */
 }
 
 void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const struct route *route)
@@ -139,7 +139,7 @@ void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
     ruleset_mark_dirty(rs, &entry->entry);
 }
 
-/* ---- what belongs to no frontend ---- */
+/* ---- elements without a frontend ---- */
 
 static void desire(struct ruleset *rs, enum table_set set, const struct key *key, bool desired)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The table as text, in nft syntax: the templates with their elements filled in. */
+/* Prints the table in nft syntax: the templates with their elements. */
 #include "state.h"
 
 #include <ctype.h>
@@ -8,8 +8,8 @@
 struct dump {
     struct ruleset *rs;
     FILE *out;
-    VEC(struct layout) layouts; /* the base, which is the ruleset's, and those of instances */
-    size_t n;                   /* elements of the present set so far */
+    VEC(struct layout) layouts; /* the base (the ruleset's) and those of instances */
+    size_t n;                   /* elements printed in the current set */
 };
 
 static void print_classid(FILE *out, uint32_t value)
@@ -17,7 +17,7 @@ static void print_classid(FILE *out, uint32_t value)
     fprintf(out, "%x:%x", value >> 16, value & UINT16_MAX);
 }
 
-/* A single address, or a range: as a prefix where it is one, since nft loads both. */
+/* Prints an address, a prefix if the range is one, or a range: nft loads them all. */
 static void print_range(FILE *out, enum family family, const struct address_range *range)
 {
     char text[RANGE_TEXT_SIZE];
@@ -27,7 +27,7 @@ static void print_range(FILE *out, enum family family, const struct address_rang
           out);
 }
 
-/* Prints one field; the bytes behind it. */
+/* Prints one field; returns the bytes after it. */
 static const uint8_t *print_field(FILE *out, enum family family, char field, const uint8_t *bytes)
 {
     struct address_range range = {.first = {.bytes = {0}}};
@@ -71,7 +71,7 @@ static void print_fields(FILE *out, enum family family, const char *fields, cons
 
 /* ---- elements ---- */
 
-/* Begins the list of elements before the first one, a new line before the others. */
+/* Opens the element list before the first element, begins a new line before others. */
 static void next_element(struct dump *d)
 {
     fputs(d->n++ ? ",\n            " : "        elements = {\n            ", d->out);
@@ -89,7 +89,7 @@ static void print_element(struct dump *d, enum table_set set, const uint8_t *key
     }
 }
 
-/* Those of a frontend or a service port. */
+/* Prints the elements of a frontend or service port. */
 static void print_entry(struct dump *d, enum table_set set, const struct entry *entry)
 {
     if (set_owner(set) == OWNER_SLOTS) {
@@ -118,7 +118,7 @@ static int compare_plain(const void *a, const void *b)
 static void print_elements(struct dump *d, const char *name)
 {
     const enum table_set set = set_of_name(name);
-    if (set < TABLE_SETS) { /* else packets write it, or it has verdicts alone */
+    if (set < TABLE_SETS) { /* else packets write it, or it has only verdicts */
         vec_each (&d->rs->dirty, it)
             if (set_is_of(set, *it))
                 print_entry(d, set, *it);
@@ -173,8 +173,8 @@ static void print_chain(FILE *out, const struct layout_chain *chain)
     fputs("    }\n\n", out);
 }
 
-/* Plans all that is desired, in an order in which equal contents get equal numbers, and reads the
- * templates that it needs. Returns whether clients' records are learned. */
+/* Plans the desired state, in an order that gives equal contents equal numbers, and reads the
+ * templates needed. Returns whether affinity records are learned. */
 static bool plan(struct dump *d)
 {
     struct ruleset *rs = d->rs;
@@ -182,10 +182,10 @@ static bool plan(struct dump *d)
     struct error err = {0};
     size_t all = SIZE_MAX;
     bool learns = false;
-    ruleset_sort_dirty(rs); /* before planning: affinity gives numbers in this order */
+    ruleset_sort_dirty(rs); /* before planning: affinity numbers follow this order */
     ruleset_fill_lists(rs, &all);
     ruleset_plan(rs);
-    ruleset_sort_dirty(rs); /* service ports have numbers now */
+    ruleset_sort_dirty(rs); /* service ports are now numbered */
     if (rs->plain.dirty.n)
         qsort(rs->plain.dirty.v, rs->plain.dirty.n, sizeof(*rs->plain.dirty.v), compare_plain);
 
@@ -194,7 +194,7 @@ static bool plan(struct dump *d)
     vec_each (&instances, instance) {
         struct layout layout;
         if (ruleset_read_instance(rs, *instance, &layout, &err))
-            abort(); /* ruleset_commit() would not have passed either: the binary is broken */
+            abort(); /* ruleset_commit() would fail likewise: the binary is broken */
         vec_push(&d->layouts, layout);
         learns = learns || instance->template == TEMPLATE_LEARN;
     }

@@ -95,7 +95,7 @@ struct key key_of_frontend(const struct frontend *frontend)
 struct key key_of_slot(uint32_t port, uint32_t slot)
 {
     struct key key = key_of_number(port);
-    key_put_number(&key, slot); /* numgen gives numbers of the host's order */
+    key_put_number(&key, slot); /* numgen yields host byte order */
     return key;
 }
 
@@ -123,9 +123,9 @@ struct key value_of_backend(enum family family, const struct backend *backend)
     return value;
 }
 
-/* ---- the reverse ---- */
+/* ---- decoding ---- */
 
-/* The port in a register. Other padding would make it a key that no message of ours ever names. */
+/* Decodes the port in a register. Our messages could not name a key with other padding. */
 static bool take_port(const uint8_t *from, uint16_t *port)
 {
     uint16_t big;
@@ -247,7 +247,7 @@ bool element_take_value(enum table_set set, enum family family, const struct nft
     case SET_SERVICES:
         return port_of_value(to->number) != 0 && low_of_value(to->number) < CLASSES;
     case SET_PORTS:
-    case SET_LOCAL_PORTS: { /* it has the same P as the key */
+    case SET_LOCAL_PORTS: { /* same P as the key */
         uint32_t key;
         return take_number(from->key, from->key_length, &key) && port_of_value(to->number) == key &&
                low_of_value(to->number) != 0;
@@ -283,7 +283,7 @@ static int compare_boundaries(const void *a, const void *b)
     return order ? order : q->is_end - p->is_end;
 }
 
-/* False if some came twice. */
+/* False if an end came twice. */
 static bool sort(struct boundaries *b)
 {
     if (b->all.n)
@@ -294,7 +294,7 @@ static bool sort(struct boundaries *b)
     return true;
 }
 
-/* The address before one that is not the first of all. */
+/* The address before @address, which must not be the lowest. */
 static struct address address_before(enum family family, const struct address *address)
 {
     struct address before = *address;
@@ -311,7 +311,7 @@ static struct address highest(enum family family)
     return address;
 }
 
-/* nft puts an end before all ranges where it fills a set. */
+/* nft fills a set with an end before all ranges. */
 static bool ends_nothing(const struct boundary *boundary)
 {
     const struct address lowest = {{0}};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The difference between desired and applied as messages, in an order that is right even if the
- * batch has to be cut: what a packet is led to is always there.
+ * Encodes the difference between desired and applied state as messages. Their order is correct even
+ * if the batch is cut: whatever packets are led to exists.
  */
 #include "state.h"
 #include "template.h"
 
 #include <string.h>
 
-/* About so many elements go without a place to cut: what replaces something (delete the old, add
- * the new) is never cut in between. */
+/* The approximate number of elements between places to cut. A replacement (delete, then add) is
+ * never cut in between. */
 #define GROUP 500
 
 static int encode_table(struct ruleset *rs, struct error *err)
@@ -57,7 +57,7 @@ static void plain_element(struct ruleset *rs, struct plain *plain, enum nft_elem
                           value ? plain_value(plain) : NULL, value);
 }
 
-/* Ranges must make room before others take their place, so they go all together. */
+/* Ranges must make room before others replace them, so they all go together. */
 static void encode_ranges(struct ruleset *rs)
 {
     rs->batch.together = true;
@@ -73,7 +73,7 @@ static void encode_ranges(struct ruleset *rs)
     nft_batch_may_cut(&rs->batch);
 }
 
-/* Those of one set that come, or get another value. */
+/* Adds elements of one set that are new or have a new value. */
 static void encode_coming(struct ruleset *rs, enum table_set set)
 {
     size_t n = 0;
@@ -96,8 +96,8 @@ static void encode_going(struct ruleset *rs, enum table_set set)
             plain_element(rs, *it, ELEMENT_DELETE);
 }
 
-/* What is not served at a cluster IP is rejected, so these come behind what is served there and go
- * before it. */
+/* The table rejects packets to unserved ports of a cluster IP, so cluster IPs are added after what
+ * they serve and deleted before it. */
 enum which_plain { OTHERS, CLUSTER_IPS };
 
 static void encode_plain(struct ruleset *rs, enum which_plain which,
@@ -158,12 +158,12 @@ static void encode_new_slots(struct ruleset *rs, enum table_set set)
     }
 }
 
-/* A place among the moves of the dirty entries. */
+/* An index into the moves of the dirty entries. */
 struct place {
     size_t entry, move;
 };
 
-/* Deletes or adds a group of the slots that get another backend, from @at on, which is moved. */
+/* Deletes or adds a group of slots with a new backend, from @at, which it advances. */
 static void encode_slot_group(struct ruleset *rs, enum table_set set, enum nft_element_op op,
                               struct place *at)
 {
@@ -198,7 +198,7 @@ static void encode_slots(struct ruleset *rs, enum table_set set)
     nft_batch_may_cut(&rs->batch);
 }
 
-/* What no count reaches, or no longer. */
+/* Deletes slots that no count reaches. */
 static void encode_trims(struct ruleset *rs, enum table_set set)
 {
     vec_each (&rs->dirty, it) {
@@ -215,11 +215,11 @@ static void encode_trims(struct ruleset *rs, enum table_set set)
 
 /* ---- numbers ---- */
 
-/* What a service port gains is there before frontends lead to it, and what it loses is there until
- * none does any more. */
+/* A service port's new elements come before frontends lead to it; its old ones go after none
+ * does. */
 enum phase { PHASE_GAINS, PHASE_FRONTENDS, PHASE_LOSSES, PHASES };
 
-/* Of the dirty entries from @from to @end. */
+/* Encodes one set for the dirty entries from @from to @end. */
 static void encode_set(struct ruleset *rs, size_t from, size_t end, enum phase phase,
                        enum nft_element_op op, enum table_set set)
 {
@@ -236,7 +236,7 @@ static void encode_set(struct ruleset *rs, size_t from, size_t end, enum phase p
     }
 }
 
-/* One set after the other, so that their elements share messages. */
+/* Set by set, so that elements share messages. */
 static void encode_phase(struct ruleset *rs, enum phase phase)
 {
     const bool frontends = phase == PHASE_FRONTENDS;
@@ -253,7 +253,7 @@ static void encode_phase(struct ruleset *rs, enum phase phase)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- the batch ---- */
 
 int ruleset_encode(struct ruleset *rs, struct error *err)
 {

@@ -8,9 +8,9 @@
 struct instance_entry {
     struct hash_link link;
     struct instance instance; /* no padding: used as a hash key */
-    uint32_t uses; /* by what is applied, and by instances that build on it and are used so */
+    uint32_t uses;            /* by applied elements and by used instances that build on it */
     bool there;
-    bool idle; /* was there and not used at the last look */
+    bool idle; /* existed unused at the last check */
 };
 
 _Static_assert(sizeof(struct instance) == 8, "instances are hashed as bytes");
@@ -18,9 +18,9 @@ _Static_assert(sizeof(struct instance) == 8, "instances are hashed as bytes");
 bool instance_of_chain(const char *chain, struct instance *instance)
 {
     static const struct {
-        const char *name; /* or its beginning, before the number */
+        const char *name; /* or the prefix, before the number */
         enum template_id template;
-        uint32_t most; /* 0: there is no number */
+        uint32_t most; /* 0: no number */
     } chains[] = {{"pick-", TEMPLATE_PICK, MAX_BACKENDS},
                   {"local-pick-", TEMPLATE_LOCAL_PICK, MAX_BACKENDS},
                   {"learn-", TEMPLATE_LEARN, UINT32_MAX},
@@ -71,7 +71,7 @@ static struct instance_entry *get(struct instances *instances, struct instance i
     return entry;
 }
 
-/* It goes if nothing is left of it. */
+/* Updates an entry, and frees it if it is no longer needed. */
 static void change(struct instances *instances, struct instance_entry *entry, bool there,
                    uint32_t uses)
 {
@@ -96,7 +96,7 @@ bool instances_add(struct instances *instances, struct instance instance)
     struct instance_entry *entry = get(instances, instance), *base;
     const bool new = !entry->there;
     change(instances, entry, true, entry->uses);
-    while (instance_needs(instance, &instance)) /* the other must not go before it */
+    while (instance_needs(instance, &instance)) /* the base must not be deleted first */
         if ((base = find(instances, instance)))
             base->idle = false;
     return new;
@@ -150,7 +150,7 @@ void instances_clear(struct instances *instances)
     instances->unused = 0;
 }
 
-/* What an instance builds on is of a template that comes earlier. */
+/* An instance builds only on earlier templates. */
 static int compare_instances(const void *a, const void *b)
 {
     const struct instance *p = a, *q = b;

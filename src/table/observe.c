@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the kernel holds under a key, beside what is believed applied. Nothing else but a commit
- * changes that; what differs is dirty then.
+ * Compares what the kernel has under a key with the applied state, and marks differences dirty.
+ * Apart from this, only commits change the applied state.
  */
 #include "state.h"
 
@@ -76,7 +76,7 @@ void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_el
         return;
     }
     struct entry *entry = get_entry(rs, set, sighting);
-    ruleset_mark_dirty(rs, entry); /* one that nobody desires is to be removed */
+    ruleset_mark_dirty(rs, entry); /* an undesired one is to be deleted */
     if (set_owner(set) == OWNER_SLOTS) {
         slots_put(port_make_slots(as_port(entry), part_of_set(set)), element->slot,
                   there ? &element->backend : &none);
@@ -90,7 +90,7 @@ void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_el
         entry_set_applied(rs, set, entry, there ? element->number : 0);
 }
 
-/* The kernel was found to hold @from, or nothing under its key (@there is false). */
+/* Records that the kernel has @from, or nothing under its key (@there is false). */
 static enum observation observe(struct ruleset *rs, enum table_set set,
                                 const struct nft_element *from, bool there)
 {
@@ -102,9 +102,9 @@ static enum observation observe(struct ruleset *rs, enum table_set set,
     if (there && !element_take_value(set, rs->family, from, &sighting.element))
         return OBSERVED_ALIEN;
     if (set == SET_RESTRICTED && there)
-        return OBSERVED_ALIEN; /* which of our lists another one is shows only by all of it */
+        return OBSERVED_ALIEN; /* identifying a source list needs all of it */
     rs->figures.elements += (size_t)there - (size_t)sighting.there;
-    /* What is applied of a port is what is desired, so it is what shall be there again. */
+    /* A port's applied slots may be the only record of its desired backends: list those first. */
     if (sighting.entry && sighting.entry->is_port)
         port_list_desired(as_port(sighting.entry));
     ruleset_believe(rs, set, from, &sighting, there);
@@ -118,7 +118,7 @@ static int compare_ranges(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct address_range));
 }
 
-/* Those that are believed to be there and are not in @found, and the reverse. */
+/* The applied ranges missing from @found, and the reverse. */
 static void differing_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found,
                              range_vec *missing, range_vec *others)
 {
@@ -158,7 +158,7 @@ static void believe_ranges(struct ruleset *rs, enum table_set set, const range_v
     }
 }
 
-/* The kernel was found to hold @found, ascending, in a set of ranges, and nothing else. */
+/* Records that a set of ranges has exactly @found (ascending). */
 static enum observation observe_ranges(struct ruleset *rs, enum table_set set,
                                        const range_vec *found)
 {
@@ -172,16 +172,15 @@ static enum observation observe_ranges(struct ruleset *rs, enum table_set set,
     return same ? OBSERVED_SAME : OBSERVED_CHANGED;
 }
 
-/* ---- what another program may have changed ----
+/* ---- changes by other programs ----
  *
- * What they were seen doing may not hold any more, so the kernel is asked for each element that it
- * was about.
+ * An observed change may be outdated, so the kernel is queried for each element concerned.
  */
 
-/* From so many on, reading everything is not more work. */
+/* From this number on, a full read-back is no more work. */
 #define MOST_RECHECKS 1000
 
-/* Packets write it, and nothing in it is desired. */
+/* Whether packets write the set: it has no desired elements. */
 static bool is_of_packets(const struct ruleset *rs, const char *name)
 {
     vec_each (&rs->base.sets, set)
@@ -203,7 +202,7 @@ void ruleset_recheck_element(struct ruleset *rs, const char *name, const struct 
         rs->recheck_all = true;
         return;
     }
-    vec_each (&rs->rechecks, it) /* all of a set of ranges is looked at for one */
+    vec_each (&rs->rechecks, it) /* one recheck covers a whole set of ranges */
         if (it->set == set && set_owner(set) == OWNER_RANGES)
             return;
     vec_push(&rs->rechecks,
@@ -270,7 +269,7 @@ static enum observation check(struct ruleset *rs, struct nft_socket *socket,
     return c.observation;
 }
 
-/* Only the rules are read, unless the table is another one. */
+/* Reads only the rules, unless the table is no longer ours. */
 static size_t check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};

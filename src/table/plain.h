@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Plain elements: those of the sets and maps that are not keyed by a frontend or a service port.
- * By how many each is desired, and whether it is applied.
+ * Plain elements: those of sets and maps not keyed by a frontend or a service port. Each has a
+ * refcount of who desires it, and whether it is applied.
  */
 #ifndef KUBE_NFTD_TABLE_PLAIN_H
 #define KUBE_NFTD_TABLE_PLAIN_H
@@ -9,23 +9,23 @@
 #include "element.h"
 #include "kube-nftd/base.h"
 
-/* One element. For ranges the key is the first address and behind it the last one. */
+/* One element. The key of a range is its first and last address. */
 struct plain {
     struct hash_link link; /* by set and key */
-    uint32_t desired;      /* by how many */
+    uint32_t desired;      /* refcount */
     bool dirty : 1;        /* in elements->dirty: desired may differ from applied */
     bool applied : 1;
-    bool quarantined : 1; /* the kernel rejected it: stays as it is there */
-    bool seen : 1;        /* while its set is audited */
+    bool quarantined : 1; /* the kernel rejected it: stays as applied */
+    bool seen : 1;        /* during an audit of its set */
     uint8_t value_length;
     uint8_t key_length;
-    /* The set, the key, the value desired, the value applied. */
+    /* Set, key, desired value, applied value. */
     uint8_t bytes[];
 };
 
 /* Starts zeroed. */
 struct plain_elements {
-    struct hash_table all; /* of struct plain */
+    struct hash_table all; /* struct plain */
     VEC(struct plain *) dirty;
     VEC(struct plain *) quarantined;
 };
@@ -54,31 +54,29 @@ static inline uint8_t *plain_applied_value(struct plain *plain)
 struct plain *plain_find(const struct plain_elements *elements, enum table_set set,
                          const struct key *key);
 
-/** One more desires the element; @value is NULL for sets. All who do desire the same value. */
+/** Takes a reference to the element; @value is NULL for sets. All references share one value. */
 void plain_desire(struct plain_elements *elements, enum table_set set, const struct key *key,
                   const struct key *value);
 
-/** One less desires it. */
+/** Drops a reference. */
 void plain_drop(struct plain_elements *elements, enum table_set set, const struct key *key);
 
-/** The kernel was found to hold an element, or not to; it is dirty then. False if that was known.
- */
+/** Records that the kernel has or lacks an element and marks it dirty. False if already known. */
 bool plain_observe(struct plain_elements *elements, enum table_set set, const struct key *key,
                    const struct key *value, bool there);
 
-/** Nothing is known to be applied any more. */
+/** Forgets all applied elements. */
 void plain_forget_applied(struct plain_elements *elements);
 
-/** A dirty element shall neither come nor go, until plain_retry(), or somebody desires or drops it.
- */
+/** Excludes a dirty element from commits, until plain_retry() or a change of its references. */
 void plain_quarantine(struct plain_elements *elements, struct plain *plain);
 void plain_retry(struct plain_elements *elements);
 
-/** Whether a dirty element must be deleted or added; both if its value is another. */
+/** Whether a dirty element must be deleted; added; both if its value changed. */
 bool plain_goes(const struct plain *plain);
 bool plain_comes(const struct plain *plain);
 
-/** That was done. */
+/** Records these changes as applied. */
 void plain_apply(struct plain_elements *elements);
 
 void plain_free(struct plain_elements *elements);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* From what is desired to numbers and slots; what is left behind by that, and goes by a trim. */
+/* Plans numbers and slots from the desired state, and the leftovers for trims. */
 #include "state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is desired of an entry ---- */
+/* ---- desired values of an entry ---- */
 
 unsigned route_class(const struct route *route)
 {
@@ -33,7 +33,7 @@ static uint32_t count_applied(const struct port_entry *port, enum port_part whic
     return low_of_value(port_applied(port, set_of_count(which)));
 }
 
-/* Whether packets that frontends of a class send to @port get somewhere, or are refused. */
+/* Whether the applied state of @port forwards or refuses packets from frontends of a class. */
 static bool serves(const struct port_entry *port, unsigned class)
 {
     if (class & CLASS_AFFINE && !port_applied(port, SET_AFFINITY_TIMEOUTS))
@@ -47,8 +47,8 @@ static bool serves(const struct port_entry *port, unsigned class)
     return true;
 }
 
-/* A frontend of a service port that is quarantined stays as it is, if what is applied of the port
- * is not enough for it. */
+/* A frontend keeps its applied value if its service port is quarantined and the port's applied
+ * state does not suffice for it. */
 static uint32_t desired_service(const struct frontend_entry *frontend)
 {
     const struct port_entry *port = frontend->port;
@@ -57,7 +57,7 @@ static uint32_t desired_service(const struct frontend_entry *frontend)
     return port && port->number ? port->number | frontend->class : 0;
 }
 
-/* A part that is not needed any more stays until nothing leads there. */
+/* An unneeded part stays until nothing leads to it. */
 static uint32_t desired_count(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
@@ -67,8 +67,8 @@ static uint32_t desired_count(const struct port_entry *port, enum port_part whic
                                                          : port_applied(port, set_of_count(which));
 }
 
-/* What refuses new connections. It also stays where it stands in for the backends of a part that is
- * not needed any more, until nothing leads there. */
+/* The value that refuses new connections. It also stays while it replaces the backends of an
+ * unneeded part, until nothing leads there. */
 static uint32_t desired_refusal(const struct port_entry *port, enum table_set set)
 {
     const struct port_route route = {.has_any = port->has_any,
@@ -130,7 +130,7 @@ void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, u
     ruleset_mark_dirty(rs, &port->entry);
 }
 
-/* The next one that no port has; 0 if there is none. */
+/* The next unused number; 0 if none. */
 static uint32_t new_number(struct ruleset *rs)
 {
     for (uint32_t tries = 0; tries < MOST_PORTS; tries++) {
@@ -173,7 +173,7 @@ static void plan_affinity(struct ruleset *rs, struct port_entry *port)
         return;
     }
     port_list_desired(port);
-    if (port->adopted && affinity->last == 0) /* there may be records of any of them */
+    if (port->adopted && affinity->last == 0) /* records with any B may exist */
         affinity->last = arc4random() & PORT_LOW_MASK;
     const struct backends all = desired_backends(&port->all), local = desired_backends(port->local);
     affinity_hold(affinity, rs->family, &rs->plain, port->number, &all, &local);
@@ -210,7 +210,7 @@ void ruleset_plan(struct ruleset *rs)
     }
 }
 
-/* ---- lists of sources ---- */
+/* ---- source lists ---- */
 
 void ruleset_fill_lists(struct ruleset *rs, size_t *most)
 {
@@ -288,7 +288,7 @@ int ruleset_read_instance(const struct ruleset *rs, struct instance instance, st
     return layout_parse(&templates[instance.template], &vars, layout, err);
 }
 
-/* ---- what is left behind ---- */
+/* ---- leftovers ---- */
 
 static uint32_t most(uint32_t a, uint32_t b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Each feature is probed by a table with a piece of preflight.nft. The pieces go the same way as
- * the other templates do, so they are made of the same messages.
+ * Probes each feature with a table made of a piece of preflight.nft. The pieces are parsed and
+ * encoded like the other templates, so the messages are the same.
  */
 #include "kube-nftd/table.h"
 
@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* The first one is what all others build on, the last what most kernels lack that lack anything. */
+/* All features build on the first; the last is the one that kernels lack most often. */
 static const struct feature {
-    const char *piece; /* what blocks of preflight.nft are named by; "": the table is owned */
+    const char *piece; /* name prefix of its blocks in preflight.nft; "": an owned table */
     const char *name, *purpose;
     enum preflight_need need;
     const char *config, *config_ipv6; /* NULL: the same */
@@ -65,7 +65,7 @@ static bool is_of(const struct feature *feature, const char *name)
            (name[length] == '\0' || name[length] == '-');
 }
 
-/* Appends a table with the pieces of @n features. */
+/* Adds a table with the pieces of @n features. */
 static int add_features(const struct feature *from, size_t n, enum family family,
                         struct nft_batch *batch, struct error *err)
 {
@@ -74,7 +74,7 @@ static int add_features(const struct feature *from, size_t n, enum family family
     if (layout_parse(&preflight_template, &vars, &all, err))
         return -1;
     bool owned = false;
-    vec_push(&used.chains, all.chains.v[0]); /* where the others may lead */
+    vec_push(&used.chains, all.chains.v[0]); /* others may jump to it */
     for (size_t i = 0; i < n; i++) {
         owned = owned || !*from[i].piece;
         vec_each (&all.sets, set)
@@ -93,8 +93,8 @@ static int add_features(const struct feature *from, size_t n, enum family family
     return result;
 }
 
-/* What the kernel says to @n features together, in each of @families: 0, or an errno and its words.
- */
+/* The kernel's answer to @n features together, in each of @families: 0, or an errno and its
+ * message. */
 static int probe(struct nft_socket *socket, const bool families[FAMILY_COUNT],
                  const struct feature *from, size_t n, struct error *err)
 {
@@ -112,8 +112,7 @@ static int probe(struct nft_socket *socket, const bool families[FAMILY_COUNT],
     return why;
 }
 
-/* How many of the features are known to work, from the first one on, after trying as many as
- * possible at once. */
+/* How many features, from the first, are known to work. Tries as many as possible at once. */
 static size_t probe_together(struct nft_socket *socket, const bool families[FAMILY_COUNT])
 {
     for (size_t n = FEATURES; n + 1 >= FEATURES; n--) {
@@ -126,16 +125,16 @@ static size_t probe_together(struct nft_socket *socket, const bool families[FAMI
     return 0;
 }
 
-/* Whether a refusal says something about the kernel and us. What passes, like a lack of memory,
- * does not: then the commits, which are tried again, will tell. */
+/* Whether an error is about the feature. Transient ones, like a lack of memory, are not: commits
+ * will show, and are retried. */
 static bool speaks_against(int why)
 {
     return why != 0 && why != ENOMEM && why != ENOBUFS && why != EINTR && why != EAGAIN &&
            why != EBUSY;
 }
 
-/* Fills in @out, unless the family is not in use. It is known that the first @known features work;
- * 0: they were not tried together. */
+/* Fills in @out, if the family is in use. The first @known features work; 0: they were not tested
+ * together. */
 static void probe_family(struct nft_socket *socket, enum family family, size_t known,
                          struct preflight *out)
 {
@@ -163,9 +162,9 @@ static void probe_family(struct nft_socket *socket, enum family family, size_t k
     }
 }
 
-/* The kernel takes some 20 ms to forget a batch, since it waits for packets: that is a third of the
- * start of a daemon with little to program. So everything is tried together first, then all of a
- * family, and only what is refused feature by feature. */
+/* The kernel takes about 20 ms to discard a batch, since it waits for packets: a third of the
+ * startup of a daemon with little to program. So this tries all features of all families at once,
+ * then those of one family, then single features after a rejection. */
 void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
                    struct preflight out[FAMILY_COUNT])
 {
@@ -186,7 +185,7 @@ void preflight_clear(struct preflight *preflight)
     memset(preflight, 0, sizeof(*preflight));
 }
 
-/* ---- the verdict ---- */
+/* ---- results ---- */
 
 bool preflight_has(const struct preflight *preflight, enum preflight_need need)
 {
@@ -201,7 +200,7 @@ bool preflight_passed(const struct preflight *preflight)
     return preflight_has(preflight, NEED_ALWAYS);
 }
 
-/* Whether a kernel without the feature says so. */
+/* Whether a kernel without the feature returns this error. */
 static bool means_missing(int why)
 {
     return why == ENOENT || why == EOPNOTSUPP || why == EINVAL || why == EAFNOSUPPORT ||

@@ -14,7 +14,7 @@
 
 struct copying {
     struct nft_batch batch;
-    VEC(char *) chains; /* that have a hook */
+    VEC(char *) chains; /* with a hook */
 };
 
 static char *name_of_shadow(const char *chain)
@@ -78,7 +78,7 @@ void ruleset_add_shadow_chains(const struct ruleset *rs, struct nft_socket *sock
     nft_batch_release(&c.batch);
 }
 
-/* ---- giving way ---- */
+/* ---- ruleset_give_way() ---- */
 
 static void on_element(void *ctx, const struct nft_element *element)
 {
@@ -86,7 +86,7 @@ static void on_element(void *ctx, const struct nft_element *element)
     *(bool *)ctx = true;
 }
 
-/* The deletions of what packets to @frontend meet first. */
+/* Deletes the elements that packets to @frontend look up first. */
 static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket,
                              const struct frontend *frontend, struct nft_batch *batch,
                              struct error *err)

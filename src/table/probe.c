@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the kernel holds for one frontend, beside what it should hold: for explain. */
+/* Compares the kernel's state of one frontend with the desired one: for explain. */
 #include "state.h"
 
 #include <linux/netfilter/nf_tables.h>
@@ -17,12 +17,12 @@ struct prober {
 
 /* ---- single elements ---- */
 
-/* One element, as far as it matters. */
+/* The relevant fields of one element. */
 struct found {
     bool there;
     bool is_end;            /* of a range */
-    uint32_t number;        /* its value in a map of numbers; 1 in a set */
-    struct backend backend; /* its value in a map of backends; empty if it is none */
+    uint32_t number;        /* value in a number map; 1 in a set */
+    struct backend backend; /* value in a backend map; else empty */
     enum family family;
 };
 
@@ -46,7 +46,7 @@ static int look_up(const struct prober *p, const char *set, const struct key *ke
                                   key->length, on_element, found, p->err);
 }
 
-/* What the frontend, or its service port, has in a set of numbers; 0: nothing. */
+/* Reads the value of the frontend or its service port in a number set; 0: none. */
 static int look_up_number(const struct prober *p, enum table_set set, uint32_t *number)
 {
     struct found found;
@@ -59,7 +59,7 @@ static int look_up_number(const struct prober *p, enum table_set set, uint32_t *
     return result;
 }
 
-/* How many of @n lookups there are left; takes them. */
+/* Takes up to @n of the remaining lookups; returns how many. */
 static size_t take_lookups(const struct prober *p, size_t n)
 {
     size_t left = *p->lookups < n ? *p->lookups : n;
@@ -80,7 +80,7 @@ __attribute__((format(printf, 3, 4))) static void differ(const struct prober *p,
     vec_push(&p->probe->differences, difference);
 }
 
-/* Of a set. */
+/* For sets. */
 static void check_membership(const struct prober *p, enum table_set set, bool is, bool should)
 {
     if (is != should)
@@ -94,7 +94,7 @@ static const char *format_value(uint32_t value, char out[16])
     return out;
 }
 
-/* Of a map. */
+/* For maps. */
 static void check_value(const struct prober *p, enum table_set map, uint32_t is, uint32_t should)
 {
     char text[16], other[16];
@@ -132,7 +132,7 @@ static int read_slots(const struct prober *p, enum table_set map, struct probe_p
     return 0;
 }
 
-/* Both are sorted. What is missing can be told only if all slots were looked at. */
+/* Both are sorted. Missing backends can only be reported if all slots were read. */
 static void compare_backends(const struct prober *p, enum table_set map,
                              const struct probe_part *part, const struct backend *should, size_t n)
 {
@@ -154,7 +154,7 @@ static void compare_backends(const struct prober *p, enum table_set map,
     }
 }
 
-/* A part that nobody needs any more goes by and by. */
+/* A part that is no longer needed is deleted later. */
 static int probe_part(const struct prober *p, enum port_part which, struct probe_part *part)
 {
     const struct port_route *port = p->subject->port;
@@ -205,14 +205,14 @@ static int probe_port(const struct prober *p)
 
 /* ---- the frontend ---- */
 
-/* What frontends are numbered by is known only to who programs the table. */
+/* Only the process that programs the table knows the numbers of frontends. */
 static const struct frontend_entry *known_entry(const struct prober *p)
 {
     const struct frontend_entry *frontend = ruleset_find_frontend(p->rs, p->subject->frontend);
     return p->rs->kernel_known && frontend && !frontend->entry.dirty ? frontend : NULL;
 }
 
-/* Without the program that keeps the table, the number of the port is not known, just the class. */
+/* In another process the port's number is unknown, so only the class is compared. */
 static int probe_service(const struct prober *p)
 {
     const struct frontend_entry *known = known_entry(p);
@@ -270,7 +270,7 @@ static int probe_sources(const struct prober *p)
     return result;
 }
 
-/* ---- all of it ---- */
+/* ---- ruleset_probe() ---- */
 
 int ruleset_probe(const struct ruleset *rs, struct nft_socket *socket,
                   const struct probe_subject *subject, size_t *lookups, struct probe *probe,

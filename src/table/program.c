@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A layout as netlink messages.
+ * Encodes a layout as netlink messages.
  *
- * Of what maps and sets hold, the kernel needs only the lengths. Type numbers and user data are for
- * nft: without them it cannot print elements, and with user data of a form that it does not know it
- * may crash. The form written here is that of nft 1.0.6, which newer ones read too.
+ * The kernel only needs the lengths of keys and values. Type numbers and user data are for nft:
+ * without them it cannot print elements, and unknown user data may crash it. This writes the form
+ * of nft 1.0.6, which newer versions read, too.
  */
 #include "template.h"
 
@@ -18,7 +18,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <string.h>
 
-/* nft's own numbers: byte orders, kinds of expressions, protocol descriptions. */
+/* nft's internal numbers: byte orders, expression kinds, protocol descriptions. */
 enum { ORDER_NONE = 0, ORDER_HOST = 1, ORDER_BIG = 2 };
 enum { EXPR_PAYLOAD = 7, EXPR_META = 9, EXPR_CONCAT = 13, EXPR_NUMGEN = 23 };
 enum { PROTO_TH = 11, PROTO_IP = 12, PROTO_IP6 = 13 };
@@ -28,11 +28,11 @@ enum { PROTO_TH = 11, PROTO_IP = 12, PROTO_IP6 = 13 };
 #define MAX_FIELDS 5
 #define UDATA_ROOM 256
 
-/* One field of a key or value: a data type by name, or an expression that has one. */
+/* A field of a key or value: a named data type, or an expression of a type. */
 struct field {
     const char *name;
     uint32_t type, length, order;
-    /* For expressions: what nft stores to print "typeof" again. */
+    /* Expressions: what nft stores to print "typeof". */
     uint32_t expr, a, b;
 };
 
@@ -51,7 +51,7 @@ static const struct field fields[] = {
     {"numgen random mod 1", 4, 4, ORDER_HOST, EXPR_NUMGEN, NFT_NG_RANDOM, 1},
 };
 
-/* A key or value. In a concatenation each field fills whole registers of 4 bytes. */
+/* A key or value. Each field of a concatenation fills whole 4-byte registers. */
 struct data {
     const struct field *fields[MAX_FIELDS];
     size_t n;
@@ -100,8 +100,8 @@ static void put_expression(struct nftnl_udata_buf *buf, const struct field *fiel
     nftnl_udata_nest_end(buf, nest);
 }
 
-/* What "typeof" prints: an expression, or a concatenation. The latter is there for "type" too,
- * then without its fields. */
+/* What "typeof" prints: an expression or a concatenation. The latter is also written for "type",
+ * without fields. */
 static void put_typeof(struct nftnl_udata_buf *buf, uint8_t attribute, const struct data *data)
 {
     if (data->n == 1 && !data->fields[0]->expr)
@@ -247,7 +247,7 @@ int program_layout(const struct layout *layout, bool sets, struct nft_batch *bat
     vec_each (&layout->sets, set)
         if (sets && program_set(layout, set, batch, err))
             return -1;
-    /* All chains before any rule: rules and verdicts name chains that may be declared later. */
+    /* All chains before any rule: rules and verdicts may name later chains. */
     vec_each (&layout->chains, chain)
         program_chain(chain, batch);
     vec_each (&layout->chains, chain)
@@ -257,6 +257,6 @@ int program_layout(const struct layout *layout, bool sets, struct nft_batch *bat
         vec_each (&set->verdicts, verdict)
             nft_batch_goto_element(batch, set->name, &verdict->key, sizeof(verdict->key),
                                    verdict->chain);
-    nft_batch_finish(batch); /* the names go with the layout */
+    nft_batch_finish(batch); /* the batch borrows names from the layout */
     return 0;
 }

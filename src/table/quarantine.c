@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One bad element does not stop the rest: what the kernel rejects is quarantined, what it belongs
- * to stays as it is applied, and everything else goes on. An entry in quarantine is not dirty,
- * whatever is desired of it, until it is time to try again or something else is.
+ * One bad element must not stop the rest: what the kernel rejects is quarantined, its owner stays
+ * as applied, and everything else goes on. A quarantined entry is never dirty, until its retry is
+ * due or its desired state changes.
  */
 #include "state.h"
 
@@ -10,11 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Waits before what was rejected is tried again: doubled each time. */
+/* Seconds before a retry: doubled each time. */
 #define WAIT_FIRST 30.0
 #define WAIT_MOST 600.0
-/* So many are tried again together, and the next so many after a pause in seconds: what is rejected
- * is found by sending each element alone. */
+/* Retries per portion, and seconds between portions: finding what is rejected takes one message per
+ * element. */
 #define PORTION 256
 #define PORTION_PAUSE 0.5
 
@@ -23,7 +23,7 @@ static double longer(double wait)
     return fmin(fmax(2 * wait, WAIT_FIRST), WAIT_MOST);
 }
 
-/* The frontend that says best what an entry is about, as text; empty if there is none. */
+/* The frontend that best describes an entry, as text; empty if none. */
 static const char *name_of(const struct ruleset *rs, const struct entry *entry,
                            const struct frontend **out, char text[FRONTEND_TEXT_SIZE])
 {
@@ -33,7 +33,7 @@ static const char *name_of(const struct ruleset *rs, const struct entry *entry,
     return frontend ? frontend_format(*out, text) : "";
 }
 
-/* ---- into it ---- */
+/* ---- entering ---- */
 
 static void log_rejected(const struct ruleset *rs, const struct rejection *rejection, int why)
 {
@@ -49,15 +49,15 @@ static void log_rejected(const struct ruleset *rs, const struct rejection *rejec
     free(owner);
 }
 
-/* Where what is rejected goes, and how much of it there is. */
+/* Context of a pass over rejections, and their number. */
 struct taking {
     struct ruleset *rs;
     double now;
     size_t n;
 };
 
-/* What was planned is given back. Backends that are applied keep the numbers that they have in the
- * kernel, or get some: a batch that was cut may have left them without. */
+/* Releases planned affinity numbers. Applied backends keep their numbers in the kernel, or get one:
+ * a cut batch may have left them without. */
 static void keep_affinity(struct ruleset *rs, struct port_entry *port)
 {
     struct backends applied[PARTS] = {{NULL, 0}};
@@ -82,7 +82,7 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
     struct ruleset *rs = t->rs;
     struct quarantine *quarantine = &rs->quarantine;
     if (entry->quarantined)
-        return; /* another of its elements, in the same answer */
+        return; /* another of its elements was rejected, too */
     const bool first = !entry->rejection;
     if (first) {
         vec_push(&quarantine->all, (struct rejection){.entry = entry});
@@ -103,7 +103,7 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
         log_rejected(rs, rejection, why);
 }
 
-/* The service port whose affinity a plain element is about, or NULL. */
+/* The service port of a plain affinity element, or NULL. */
 static struct port_entry *port_of_plain(const struct ruleset *rs, const struct plain *plain)
 {
     uint32_t number;
@@ -121,7 +121,7 @@ static void take_plain(struct taking *t, struct plain *plain, int why)
     struct address address = {{0}};
     char text[ADDRESS_TEXT_SIZE];
     if (!plain_goes(plain) && !plain_comes(plain))
-        return; /* not any more */
+        return; /* no longer dirty */
     plain_quarantine(&rs->plain, plain);
     if (quarantine->retry_time <= t->now) {
         quarantine->wait = longer(quarantine->wait);
@@ -130,13 +130,13 @@ static void take_plain(struct taking *t, struct plain *plain, int why)
     rs->figures.refusals++;
     t->n++;
     if (*set_schema[set].key == FIELD_CLASSID)
-        return; /* of a service port, of which that was logged */
+        return; /* its service port was logged */
     memcpy(address.bytes, plain_key(plain), address_length(rs->family));
     log_error("ruleset", "set=%s address=%s was rejected by the kernel and is quarantined: %s",
               set_name(set), address_format(rs->family, &address, text), strerror(why));
 }
 
-/* ---- whose a message is ---- */
+/* ---- owners of messages ---- */
 
 void quarantine_note_owner(struct ruleset *rs, struct entry *entry, struct plain *plain)
 {
@@ -146,7 +146,7 @@ void quarantine_note_owner(struct ruleset *rs, struct entry *entry, struct plain
     vec_push(&rs->quarantine.owners, (struct message_owner){rs->batch.used, entry, plain});
 }
 
-/* Messages without an owner of their own are those of the one before, or come before all. */
+/* Messages without a new owner belong to the one before; the first ones have none. */
 static const struct message_owner *owner_of(const struct quarantine *quarantine, size_t message)
 {
     size_t from = 0, to = quarantine->owners.n;
@@ -160,7 +160,7 @@ static const struct message_owner *owner_of(const struct quarantine *quarantine,
     return from > 0 ? &quarantine->owners.v[from - 1] : NULL;
 }
 
-/* A list that lacks something is none that a frontend can be led to. */
+/* No frontend can lead to an incomplete list. */
 static void blame_list(struct taking *t, struct plain *plain, int why)
 {
     struct ruleset *rs = t->rs;
@@ -191,7 +191,7 @@ static void blame_plain(struct taking *t, struct plain *plain, int why)
         take_plain(t, plain, why);
 }
 
-/* Whether an instance, or what it builds on, is @which, or if that is NULL a new one. */
+/* Whether an instance or its base is @which, or, if that is NULL, a new one. */
 static bool is_built_on(const struct ruleset *rs, struct instance instance,
                         const struct instance *which)
 {
@@ -202,7 +202,7 @@ static bool is_built_on(const struct ruleset *rs, struct instance instance,
     return instance_needs(instance, &base) && is_built_on(rs, base, which);
 }
 
-/* All that need it. */
+/* Blames all entries that need it. */
 static void blame_instance(struct taking *t, const struct instance *which, int why)
 {
     struct instance instance;
@@ -220,13 +220,13 @@ static void blame_instance(struct taking *t, const struct instance *which, int w
 static void blame(struct taking *t, const struct nft_refusal *refusal)
 {
     struct ruleset *rs = t->rs;
-    if (refusal->message == NFT_NO_MESSAGE) { /* it did not like the table as a whole */
+    if (refusal->message == NFT_NO_MESSAGE) { /* the table as a whole was rejected */
         if (!rs->table_missing)
             blame_instance(t, NULL, refusal->why);
         return;
     }
     if (refusal->message < rs->instances_begin)
-        return; /* what all others build on */
+        return; /* the base of all others */
     vec_each (&rs->new_instances, it)
         if (refusal->message < it->end) {
             blame_instance(t, &it->instance, refusal->why);
@@ -239,7 +239,7 @@ static void blame(struct taking *t, const struct nft_refusal *refusal)
         blame_plain(t, owner->plain, refusal->why);
 }
 
-/* Whether an errno may be about what was sent, and not about the kernel's state. */
+/* Whether an errno may be about the messages, not the kernel's state. */
 static bool is_about_content(int why)
 {
     static const int others[] = {EEXIST, ENOENT, EPERM, EACCES,   ENOMEM,   ENOBUFS,
@@ -250,7 +250,7 @@ static bool is_about_content(int why)
     return true;
 }
 
-/* When the first of all is to be tried again. */
+/* Updates the time of the first retry. */
 static void note_next(struct quarantine *quarantine)
 {
     double next = quarantine->retry_time;
@@ -260,7 +260,7 @@ static void note_next(struct quarantine *quarantine)
     quarantine->next = next;
 }
 
-/* The difference skips what is quarantined. */
+/* Excludes quarantined entries from the difference. */
 static void skip(struct ruleset *rs)
 {
     size_t n = 0;
@@ -291,7 +291,7 @@ bool quarantine_take(struct ruleset *rs, double now, bool singly)
     return t.n > 0 || (some_about_content && !singly);
 }
 
-/* ---- out of it ---- */
+/* ---- leaving ---- */
 
 void quarantine_leave(struct ruleset *rs, struct entry *entry)
 {
@@ -304,7 +304,7 @@ void quarantine_leave(struct ruleset *rs, struct entry *entry)
         source_lists_unpark(as_frontend(entry)->sources);
 }
 
-/* What is desired of frontends that waited for a service port may be others now. */
+/* The desired values of frontends that waited for a service port may have changed. */
 static void wake_frontends(struct ruleset *rs)
 {
     if (!rs->quarantine.ports_left)

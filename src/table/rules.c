@@ -13,7 +13,7 @@
 #include <linux/netfilter/nf_nat.h>
 #include <string.h>
 
-/* libnftnl notes in 32 bits which attributes an expression has. */
+/* libnftnl's limit: it tracks an expression's attributes in 32 bits. */
 #define MOST_ATTRIBUTES 32
 
 void rules_free_item(struct rules_item *item)
@@ -35,12 +35,12 @@ void rules_free(struct rules *rules)
 
 /* ---- a rule as text ---- */
 
-/* Attributes that some kernels give and others do not, or that differ without a meaning. */
+/* Attributes that only some kernels return, or that differ without meaning. */
 static const struct addition {
     const char *kind;
     uint16_t attribute;
-    uint16_t repeats; /* it says nothing if its value is that of this attribute; 0: of none */
-    uint32_t but_for; /* else if it is 0 but for these bits */
+    uint16_t repeats; /* redundant if equal to this attribute; 0: none */
+    uint32_t but_for; /* else redundant if 0 except for these bits */
 } additions[] = {
     {"lookup", NFTNL_EXPR_LOOKUP_FLAGS, 0, 0},
     {"numgen", NFTNL_EXPR_NG_OFFSET, 0, 0},
@@ -50,7 +50,7 @@ static const struct addition {
     {"nat", NFTNL_EXPR_NAT_FLAGS, 0, NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED},
     {"nat", NFTNL_EXPR_NAT_REG_ADDR_MAX, NFTNL_EXPR_NAT_REG_ADDR_MIN, 0},
     {"nat", NFTNL_EXPR_NAT_REG_PROTO_MAX, NFTNL_EXPR_NAT_REG_PROTO_MIN, 0},
-    /* The numbers that messages of one transaction know their new sets and chains by. */
+    /* IDs of new sets and chains within a transaction. */
     {"lookup", NFTNL_EXPR_LOOKUP_SET_ID, 0, UINT32_MAX},
     {"dynset", NFTNL_EXPR_DYNSET_SET_ID, 0, UINT32_MAX},
     {"immediate", NFTNL_EXPR_IMM_CHAIN_ID, 0, UINT32_MAX},
@@ -84,8 +84,8 @@ static bool adds_nothing(const struct nftnl_expr *expr, const char *kind, uint16
     return false;
 }
 
-/* Whether @update changes an element with a value that @before has read. Which register that goes
- * through is not the same with all versions of nft. */
+/* Whether @update changes an element with a value loaded by @before. The register between them
+ * depends on the version of nft. */
 static bool is_update(const struct nftnl_expr *before, const struct nftnl_expr *update)
 {
     if (!before || !update || strcmp(nftnl_expr_get_str(before, NFTNL_EXPR_NAME), "meta") != 0 ||
@@ -98,8 +98,8 @@ static bool is_update(const struct nftnl_expr *before, const struct nftnl_expr *
            nftnl_expr_get_u32(update, NFTNL_EXPR_DYNSET_SREG_KEY) != value;
 }
 
-/* Prints an attribute. An anonymous set is called differently each time: what it holds is compared
- * apart. */
+/* Prints an attribute. The name of an anonymous set always differs; its contents are compared
+ * separately. */
 static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t attribute,
                             struct rules *rules, const struct rules_item *chain)
 {
@@ -120,8 +120,8 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t a
             fprintf(out, "%02x", bytes[i]);
 }
 
-/* Appends a line with every operand of every expression of a rule: two rules with one text do the
- * same to each packet, whichever kernel gave them. */
+/* Appends a line with all operands of a rule's expressions: rules with equal text act alike,
+ * whichever kernel returned them. */
 static void add_rule(struct rules *rules, struct rules_item *chain, struct nftnl_rule *rule)
 {
     char *text = NULL;
@@ -139,8 +139,8 @@ static void add_rule(struct rules *rules, struct rules_item *chain, struct nftnl
                                  : is_update(expr, next) ? NFTNL_EXPR_META_DREG
                                                          : 0;
         before = expr;
-        /* nft puts conversions of byte order into rules where they change nothing, some versions
-         * more than others; ours have none. */
+        /* nft adds byte order conversions without effect, depending on its version; ours have
+         * none. */
         if (strcmp(kind, "byteorder") == 0)
             continue;
         fprintf(out, " %s", kind);
@@ -156,7 +156,7 @@ static void add_rule(struct rules *rules, struct rules_item *chain, struct nftnl
     chain->rules = text;
 }
 
-/* ---- sorting and finding ---- */
+/* ---- sorting and searching ---- */
 
 static int compare_items(const void *a, const void *b)
 {
@@ -213,7 +213,7 @@ static void add_verdict(struct rules *rules, const char *map, uint32_t key, cons
                                                  .rules = xstrdup(chain ? chain : "")}));
 }
 
-/* ---- what the kernel has ---- */
+/* ---- the kernel's rules ---- */
 
 static void on_chain(void *ctx, struct nftnl_chain *chain)
 {
@@ -225,7 +225,7 @@ static void on_chain(void *ctx, struct nftnl_chain *chain)
               based ? nftnl_chain_get_u32(chain, NFTNL_CHAIN_POLICY) : 0);
 }
 
-/* A chain that is not there was made since: then the generation is another one. */
+/* A missing chain was created meanwhile: then the generation has changed, too. */
 static void on_rule(void *ctx, struct nftnl_rule *rule)
 {
     struct rules_item *chain = rules_find(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
@@ -245,9 +245,9 @@ const char *rules_map(const char *name)
 }
 
 struct set_reading {
-    struct rules *rules; /* of a map of verdicts */
+    struct rules *rules; /* of a verdict map */
     const char *map;
-    unsigned protocols; /* of an anonymous set, a bit each: the templates have just one kind */
+    unsigned protocols; /* bits, of an anonymous set: the only kind in the templates */
     bool other, twice;
 };
 
@@ -273,7 +273,7 @@ static void on_protocol(void *ctx, const struct nft_element *element)
     reading->protocols |= 1u << i;
 }
 
-/* What differs becomes a part of the chain's text. */
+/* Adds differences to the chain's text. */
 static int read_anonymous(enum family family, struct nft_socket *socket, struct rules *rules,
                           struct error *err)
 {
@@ -313,12 +313,12 @@ int rules_read(enum family family, struct nft_socket *socket, struct rules *rule
     return read_anonymous(family, socket, rules, err);
 }
 
-/* ---- what the templates make ---- */
+/* ---- the templates' rules ---- */
 
 static int expect_chain(struct rules *rules, const struct layout *layout,
                         const struct layout_chain *chain, struct error *err)
 {
-    struct nft_batch scratch; /* for the anonymous sets that rules need */
+    struct nft_batch scratch; /* for anonymous sets */
     int result = 0;
     add_chain(rules, chain->name, chain->hook_text ? chain->type : NULL, chain->hook,
               chain->priority, NF_ACCEPT);

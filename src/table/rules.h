@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a table has besides elements: chains, their rules, and where verdicts lead. Once as the
- * kernel has them and once as the templates make them; what differs is rewritten, chain by chain,
- * in one transaction: packets meet either the old rules or the new ones, and the same elements.
- * That is the one repair of rules: before the first programming, when a table is taken over, after
- * another program changed them, and when a new version has others.
+ * The table without its elements: chains, rules, and the targets of verdicts. Compares the kernel's
+ * version with that of the templates and rewrites chains that differ, in one transaction: packets
+ * see either the old or the new rules, with the same elements. All repairs of rules use this:
+ * before the first programming, at adoption, after another program changed rules, and after an
+ * upgrade.
  *
- * Compared are hooks and policies of chains, all operands of their rules in their order, and the
+ * Compares hooks and policies of chains, all operands of their rules in order, and the target
  * chains of verdicts.
  */
 #ifndef KUBE_NFTD_TABLE_RULES_H
@@ -20,14 +20,14 @@ struct ruleset;
 
 /* A chain, or an element of a verdict map. */
 struct rules_item {
-    char *name;      /* "pick"; of an element "@picks 5" */
-    const char *map; /* one of our own strings; NULL: it is a chain */
+    char *name;      /* "pick"; for an element, "@picks 5" */
+    const char *map; /* static string; NULL: a chain */
     uint32_t key;
-    char *hook;  /* of a chain, with its priority and policy; "" without one */
-    char *rules; /* of a chain, a line each; of an element where it leads, "" if nowhere */
+    char *hook;  /* chains: type, priority, policy; "" without a hook */
+    char *rules; /* chains: one line each; elements: the target, or "" */
 };
 
-/* A set without a name of its own, and the place of the chain whose rule looks into it. */
+/* An anonymous set, and the index of the chain that uses it. */
 struct rules_set {
     char *set;
     size_t chain;
@@ -35,45 +35,45 @@ struct rules_set {
 
 /* Starts zeroed. */
 struct rules {
-    VEC(struct rules_item) items; /* by name */
+    VEC(struct rules_item) items; /* sorted by name */
     VEC(struct rules_set) anonymous;
 };
 
 void rules_free(struct rules *rules);
 void rules_free_item(struct rules_item *item);
 
-/** Appends what the kernel has to @rules, sorted. -1 also if an element came twice: the kernel was
- * moving them to a larger table, and may have left out others as well. */
+/** Appends the kernel's version to @rules, sorted. Also -1 if an element came twice: the kernel was
+ * resizing the table and may have skipped others. */
 int rules_read(enum family family, struct nft_socket *socket, struct rules *rules,
                struct error *err);
 
-/** Appends what a template makes; to be sorted when all is there. */
+/** Appends what a template makes; call rules_sort() after the last. */
 int rules_expect(struct rules *rules, const struct layout *layout, struct error *err);
 void rules_sort(struct rules *rules);
 
-/** The item of that name; NULL if there is none. */
+/** The item with that name; NULL if none. */
 struct rules_item *rules_find(const struct rules *rules, const char *name);
 
-/** Whether @rules has just the same; whether both have the same in all. */
+/** Whether @rules has an equal item; whether all items are equal. */
 bool rules_have(const struct rules *rules, const struct rules_item *item);
 bool rules_same(const struct rules *a, const struct rules *b);
 
-/** The name of a map whose elements are verdicts, always the same pointer; NULL for others. */
+/** The name of a verdict map, always the same pointer; NULL for other sets. */
 const char *rules_map(const char *name);
 
-/** Whether the kernel has what the templates make with the instances of @ruleset, and those that
- * only the kernel's chains tell of. An instance that nothing uses may be gone as a whole, another
- * daemon collects them too; then it is not the same either, but the repair just notes that. */
+/** Whether the kernel's rules match the templates, with the instances of @ruleset and those found
+ * as chains in the kernel. An unused instance may be gone as a whole, collected by another daemon.
+ * Then @same is false, too, but the repair only records that. */
 int rules_check(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                 struct error *err);
 
 struct rules_repaired {
-    size_t bytes;    /* that had to be sent; 0: all was right */
-    size_t verdicts; /* that there are now */
+    size_t bytes;    /* sent; 0: nothing was wrong */
+    size_t verdicts; /* in the table now */
 };
 
-/** Makes it so; notes which instances there are then. -1: it is as it was, or changes while it
- * is read. */
+/** Repairs the rules and records the existing instances. -1: nothing changed, or the table changed
+ * while it was read. */
 int rules_repair(struct ruleset *ruleset, struct nft_socket *socket, struct rules_repaired *done,
                  struct error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The one repair of rules: rules.h. */
+/* Repairs rules; see rules.h. */
 #include "rules.h"
 #include "state.h"
 
@@ -9,8 +9,8 @@
 
 struct repair {
     const struct ruleset *ruleset;
-    instance_vec instances;     /* those that are in use, and others that the kernel tells of */
-    VEC(struct layout) layouts; /* the base, which is the ruleset's, and those of these instances */
+    instance_vec instances;     /* in use, or found in the kernel */
+    VEC(struct layout) layouts; /* the base (the ruleset's) and those of the instances */
     struct rules found, expected;
     struct nft_batch batch;
 };
@@ -34,7 +34,7 @@ static void note_instance(struct repair *r, const char *chain)
     }
 }
 
-/* Chains tell of instances, and verdicts if the chain was deleted. */
+/* Chain names identify instances; so do verdicts, if the chain was deleted. */
 static int expect(struct repair *r, struct error *err)
 {
     vec_each (&r->found.items, item)
@@ -57,8 +57,8 @@ static int expect(struct repair *r, struct error *err)
 
 /* ---- repair ---- */
 
-/* Chains of others that no packet gets to, where they cannot go: a map of others leads to them.
- * Whether there are any. */
+/* Ignores unreachable chains of other programs that cannot be deleted, since a foreign map leads to
+ * them. Returns whether any exist. */
 static bool drop_strangers(struct repair *r)
 {
     size_t n = 0, all = r->found.items.n;
@@ -71,8 +71,8 @@ static bool drop_strangers(struct repair *r)
     return n < all;
 }
 
-/* @steady: whether it did not change while it was read, or is what was read before. Each
- * transaction in the network namespace makes a generation, whatever it is about. */
+/* Sets @steady if nothing changed during the read, or if it equals the previous read. Any
+ * transaction in the network namespace changes the generation. */
 static int read_once(struct repair *r, struct nft_socket *socket, bool *steady, struct error *err)
 {
     uint32_t before, after;
@@ -91,7 +91,7 @@ static int read_once(struct repair *r, struct nft_socket *socket, bool *steady, 
     return result;
 }
 
-/* Another daemon may be making a chain just now. */
+/* Another daemon may be creating a chain. */
 static int read_both(struct repair *r, struct nft_socket *socket, struct error *err)
 {
     bool steady = false;
@@ -102,7 +102,7 @@ static int read_both(struct repair *r, struct nft_socket *socket, struct error *
     return steady ? 0 : error_set(err, "it changed while it was read");
 }
 
-/* Whether a chain is to be deleted, to be made anew or not. */
+/* Whether a chain must be deleted, even if it is then recreated. */
 static bool goes(const struct repair *r, const struct rules_item *found)
 {
     const struct rules_item *expected = rules_find(&r->expected, found->name);
@@ -125,7 +125,7 @@ static void encode_going(struct repair *r)
 
 static int encode_coming(struct repair *r, struct error *err)
 {
-    /* All chains before any rule: rules name chains that may be declared later. */
+    /* All chains before any rule: rules may name later chains. */
     vec_each (&r->layouts, layout)
         vec_each (&layout->chains, chain) {
             const struct rules_item *found = rules_find(&r->found, chain->name);
@@ -164,7 +164,7 @@ static void free_repair(struct repair *r)
     vec_free(&r->instances);
 }
 
-/* @strangers_stay: whether chains of others could not be deleted. */
+/* @strangers_stay: whether foreign chains could not be deleted. */
 static int repair(struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
                   bool *strangers_stay, struct error *err)
 {

@@ -18,10 +18,10 @@ static const struct backend *find(const struct backends *in, const struct backen
     return in->n ? bsearch(backend, in->v, in->n, sizeof(*in->v), backend_compare) : NULL;
 }
 
-/* ---- filling ---- */
+/* ---- filling slots ---- */
 
-/* Leaves of @open just those slots whose backend is none of @rest, or is there twice; notes in
- * @placed whose is. */
+/* Keeps in @open only the slots whose backend is not in @rest, or is a duplicate; marks the others'
+ * backends in @placed. */
 static void keep_places(const struct backends *old, const struct backends *rest, bool *placed,
                         slot_vec *open)
 {
@@ -37,8 +37,7 @@ static void keep_places(const struct backends *old, const struct backends *rest,
     open->n = n;
 }
 
-/* Puts @rest into the slots @open, and those that are left behind the old ones: they fit just so.
- */
+/* Puts @rest into the slots @open and, beyond the old ones, new slots: exactly enough. */
 static void fill(const struct backends *old, const struct backends *rest, slot_vec *open,
                  struct slot_plan *plan)
 {
@@ -80,17 +79,17 @@ void slots_arrange(const struct backends *old, const struct backends *desired,
     vec_free(&open);
 }
 
-/* ---- from a difference ---- */
+/* ---- slots from a difference ---- */
 
-/* What tells most backends that are not in a small set from those that are, in a few instructions:
- * a bit for each hash. */
+/* A filter, one bit per hash: tells in a few instructions that most backends are not in a small
+ * set. */
 #define FILTER_BITS 12
 
 struct filter {
     uint64_t words[(1 << FILTER_BITS) / 64];
 };
 
-/* Short: of a large Service it is most of the cost of a change. */
+/* Short, as it dominates the cost of a change in a large Service. */
 static unsigned filter_hash(const struct backend *backend)
 {
     uint64_t low, high;
@@ -112,10 +111,10 @@ static bool filter_may_have(const struct filter *filter, const struct backend *b
     return filter->words[hash / 64] >> hash % 64 & 1;
 }
 
-/* From so few slots on, a filter costs more than it saves. */
+/* With fewer slots, a filter costs more than it saves. */
 #define FILTERED_FROM 64
 
-/* The slots of @went among the first @n_used, in ascending order. */
+/* Finds the slots of @went among the first @n_used, ascending. */
 static void find_slots(const struct backends *old, size_t n_used, const struct backends *went,
                        slot_vec *out)
 {
@@ -135,8 +134,7 @@ static void find_slots(const struct backends *old, size_t n_used, const struct b
     }
 }
 
-/* One backend goes, or one comes, or one takes the place of another: most changes are such, and
- * there is nothing to sort. */
+/* The common case: one backend is removed, added, or replaced, and nothing needs sorting. */
 static bool rearrange_one(const struct backends *old, size_t n_used, const struct backend *went,
                           const struct backend *came, struct slot_plan *plan)
 {
@@ -204,7 +202,7 @@ void slot_plan_clear(struct slot_plan *plan)
     plan->added = NULL;
 }
 
-/* ---- what is desired ---- */
+/* ---- desired state ---- */
 
 static struct slot_change *get_change(struct slot_table *table)
 {
@@ -232,7 +230,7 @@ static struct backend *copy_of(const struct backend *backends, size_t n)
     return copy;
 }
 
-/* Takes the array. */
+/* Takes ownership of the array. */
 static void set_list(struct slot_table *table, struct backend *backends, size_t n)
 {
     drop_change(table);
@@ -251,11 +249,11 @@ static int compare_changes(const void *a, const void *b)
     return backend_compare(&p->backend, &q->backend);
 }
 
-/* What the changes come to. Those of one backend take turns. */
+/* Sums up the changes. Those of one backend alternate. */
 static void sum_up(const struct backend_change *changes, size_t n, backend_vec *went,
                    backend_vec *came)
 {
-    if (n == 1) { /* most changes are such */
+    if (n == 1) { /* the common case */
         vec_push(changes->comes ? came : went, changes->backend);
         return;
     }
@@ -282,7 +280,7 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
     backend_vec went = {0}, came = {0};
     struct slot_plan plan = {.added = NULL};
     enum slots_verdict verdict = SLOTS_CHANGED;
-    /* What is as many as can be may be more than is known here. */
+    /* At the limit there may be backends not known here. */
     if (table->change || table->n_slots < table->n_desired || table->n_desired >= MAX_BACKENDS)
         return SLOTS_UNKNOWN;
     if (n == 0)
@@ -310,7 +308,7 @@ static size_t count_added(const struct slot_table *table)
     return table->n_desired > table->n_slots ? table->n_desired - table->n_slots : 0;
 }
 
-/* The slots as they shall be, those of a plan included. */
+/* The desired slots, including those of a plan. */
 static backend_vec list_slots(const struct slot_table *table, uint32_t count)
 {
     backend_vec list = {0}, kept = {0};
@@ -345,7 +343,7 @@ void slots_make_plan(struct slot_table *table)
         return;
     change->planned = true;
     change->now = SIZE_MAX;
-    if (table->n_slots == 0) { /* all of it is added */
+    if (table->n_slots == 0) { /* all slots are new */
         change->plan.added = change->desired;
     } else {
         const struct backends old = {table->slots, table->n_slots},
@@ -411,7 +409,7 @@ void slots_apply(struct slot_table *table)
         drop_change(table);
 }
 
-/* ---- the kernel ---- */
+/* ---- the kernel's slots ---- */
 
 void slots_forget(struct slot_table *table)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The slots of a service port (base.nft): which backend the kernel has in each, which backends are
- * desired, and which slots change for that: as few as can be. What has a slot below the new count
- * keeps it, what is left fills the gaps, the last ones moving down into them. Pure.
+ * The slots of a service port (base.nft): the backend the kernel has in each, the desired backends,
+ * and the changes from one to the other, as few as possible. Backends below the new count keep
+ * their slots; the others, new or from slots beyond it, fill the gaps. Pure.
  */
 #ifndef KUBE_NFTD_TABLE_SLOTS_H
 #define KUBE_NFTD_TABLE_SLOTS_H
@@ -21,86 +21,85 @@ struct slot_move {
     struct backend backend;
 };
 
-/* The difference to the slots that there are. Starts zeroed. */
+/* The difference to the existing slots. Starts zeroed. */
 struct slot_plan {
-    VEC(struct slot_move) moves; /* in the slots that there are, in ascending order */
-    struct backend *added;       /* those of the slots behind; NULL if there are none */
+    VEC(struct slot_move) moves; /* within the existing slots, ascending */
+    struct backend *added;       /* backends of the slots after those; NULL if none */
 };
 
-/* Sorted by backend_compare, without duplicates; borrowed. */
+/* Sorted by backend_compare, no duplicates; borrowed. */
 struct backends {
     const struct backend *v;
     size_t n;
 };
 
-/** Whether @slot holds no backend: the mark is port 0. */
+/** Whether @slot is empty, marked by port 0. */
 static inline bool slot_is_empty(const struct backend *slot)
 {
     return slot->port == 0;
 }
 
-/** Plans for @desired, and no other backends, to be in the slots from 0 on, of which @old are there
- * (not sorted; some may be empty). @plan is empty before. */
+/** Plans to have exactly @desired in the slots from 0. @old are the existing slots (unsorted, some
+ * may be empty). @plan must be empty. */
 void slots_arrange(const struct backends *old, const struct backends *desired,
                    struct slot_plan *plan);
 
 /**
- * The same from a difference: of the backends in the first @n_used of @old, @went go, and @came
- * join them. Looks at the slots but once. False, and nothing planned, if some of @went is not
- * there.
+ * The same from a difference: of the backends in the first @n_used slots of @old, @went are removed
+ * and @came added. Scans the slots once. False, without a plan, if a backend of @went is missing.
  */
 bool slots_rearrange(const struct backends *old, size_t n_used, const struct backends *went,
                      const struct backends *came, struct slot_plan *plan);
 
-/** Frees what @plan holds and zeroes it. */
+/** Frees the contents of @plan and zeroes it. */
 void slot_plan_clear(struct slot_plan *plan);
 
 /* ---- the slots of a service port ---- */
 
-/* What is to become of slots; there is one while that is not what they are. */
+/* A pending change of the slots. */
 struct slot_change {
-    bool planned;            /* as @plan says; before that, @desired are */
+    bool planned;            /* plan is valid; before that, desired is */
     struct backend *desired; /* sorted */
     struct slot_plan plan;
-    size_t now; /* so many of its moves and additions go with this commit, the first ones */
+    size_t now; /* how many of its moves and additions are in this commit */
 };
 
 /* Starts zeroed. */
 struct slot_table {
     struct backend *slots; /* in the kernel */
-    uint32_t n_slots;      /* at least the count; some may be empty after adoption */
+    uint32_t n_slots;      /* at least the count; after adoption some may be empty */
     uint32_t n_desired;
-    struct slot_change *change; /* NULL: what is in the first n_desired slots is desired */
+    struct slot_change *change; /* NULL: the first n_desired slots are as desired */
 };
 
-/** The @n backends (sorted, copied; at most MAX_BACKENDS) are desired. */
+/** Sets the desired backends: @n, sorted, copied; at most MAX_BACKENDS. */
 void slots_set(struct slot_table *table, const struct backend *backends, size_t n);
 
 enum slots_verdict {
     SLOTS_CHANGED,
-    SLOTS_UNKNOWN, /* what is desired is not what is applied, or known only in part: set it */
-    SLOTS_MISTAKEN /* the changes do not fit what is applied: likewise */
+    SLOTS_UNKNOWN, /* a change is pending, or not all backends are known: use slots_set() */
+    SLOTS_MISTAKEN /* the changes do not match the applied backends: likewise */
 };
 
-/** Some of the desired backends go and others join them. Costs as much as the changes, and one look
- * at the slots. Nothing is different if it fails. */
+/** Adds and removes desired backends. Costs as much as the changes, plus one scan of the slots. On
+ * failure nothing changes. */
 enum slots_verdict slots_try_change(struct slot_table *table, const struct backend_change *changes,
                                     size_t n);
 
-/** Makes a list of what is desired, for when the slots in the kernel turn out to be others. Without
- * a change, that is what is in the first @count slots. */
+/** Turns the desired state into a list, for when the slots in the kernel may differ. Without a
+ * pending change these are the backends of the first @count slots. */
 void slots_list(struct slot_table *table, uint32_t count);
 
-/** Plans how what is desired comes about, unless that is planned. */
+/** Plans the pending change, if that is not done yet. */
 void slots_make_plan(struct slot_table *table);
 
 /** How many slots the plan changes. */
 size_t slots_weight(const struct slot_table *table);
 
-/** No more than @most of them go with this commit. Returns how many do. */
+/** Limits this commit to @most slots of the plan. Returns how many it has. */
 size_t slots_stage(struct slot_table *table, size_t most);
 
-/* What of the plan goes with this commit. Borrowed. */
+/* The steps of the plan that are in this commit. Borrowed. */
 struct slot_steps {
     const struct slot_move *moves;
     const struct backend *added; /* in slots n_slots, n_slots + 1... */
@@ -108,16 +107,16 @@ struct slot_steps {
 };
 struct slot_steps slots_steps(const struct slot_table *table);
 
-/** That was applied; the rest is still planned. Slots beyond the new count are still there. */
+/** Records these steps as applied; the rest stays planned. Slots beyond the new count remain. */
 void slots_apply(struct slot_table *table);
 
-/** Nothing of it is in the kernel any more: call slots_list() first. */
+/** Forgets the slots in the kernel. Call slots_list() first. */
 void slots_forget(struct slot_table *table);
 
-/** The kernel has @backend in a slot, which may be empty. */
+/** Records @backend (may be empty) in a slot of the kernel. */
 void slots_put(struct slot_table *table, uint32_t slot, const struct backend *backend);
 
-/** Frees what @table has. */
+/** Frees the contents of @table. */
 void slots_clear(struct slot_table *table);
 
 #endif

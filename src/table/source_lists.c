@@ -11,18 +11,18 @@
 struct source_list {
     struct hash_link link; /* by prefixes */
     struct hash_link by_number;
-    uint32_t number; /* 0: none yet, and nothing of it desired */
+    uint32_t number; /* 0: none yet, and no element desired */
     uint32_t holds, parked;
     cidr_vec prefixes; /* ascending */
-    size_t filled;     /* so many of them, the first ones, are desired */
+    size_t filled;     /* number of desired ones, from the first */
     double left_at;
-    bool found;  /* in by_content: another list may have been found with the same */
-    bool unused; /* in lists->unused, where it may stay for a while when it is held again */
+    bool found;  /* in by_content, unless another list has the same content */
+    bool unused; /* in lists->unused; may stay there while held again */
 };
 
 _Static_assert(sizeof(struct cidr) == 17, "prefixes are hashed as bytes");
 
-/* Of none as well: a key is never at NULL. */
+/* Valid for no prefixes, too: a key must not be NULL. */
 static struct hash_key key_of_prefixes(const cidr_vec *prefixes)
 {
     return (struct hash_key){prefixes->n ? (const void *)prefixes->v : "",
@@ -56,7 +56,7 @@ static struct source_list *find_number(const struct source_lists *lists, uint32_
     return link ? of_number(link) : NULL;
 }
 
-/* Takes the prefixes. */
+/* Takes ownership of the prefixes. */
 static struct source_list *make(struct source_lists *lists, cidr_vec *prefixes)
 {
     struct source_list *list = xcalloc(1, sizeof(*list));
@@ -74,7 +74,7 @@ static void give_number(struct source_lists *lists, struct source_list *list, ui
     hash_table_add(&lists->by_number, key_by_number, &list->by_number);
 }
 
-/* Nothing of it is desired. */
+/* None of its elements are desired. */
 static void leave(struct source_lists *lists, struct source_list *list)
 {
     if (list->number)
@@ -145,7 +145,7 @@ uint32_t source_list_value(const struct source_list *list)
     return list ? value_of_list(list->number) : 0;
 }
 
-/* There is one: so many lists have room nowhere. */
+/* A free number always exists: memory cannot hold that many lists. */
 static uint32_t new_number(struct source_lists *lists)
 {
     do
@@ -227,7 +227,7 @@ struct source_list *source_lists_unpark(struct source_list *list)
     return source_list_hold(list);
 }
 
-/* ---- the kernel ---- */
+/* ---- the kernel's lists ---- */
 
 void source_lists_forget(struct source_lists *lists, struct plain_elements *elements)
 {
@@ -271,7 +271,7 @@ static void find_sources(const struct source_lists *lists, const struct plain_el
         qsort(out->v, out->n, sizeof(*out->v), compare_found);
 }
 
-/* The first one of a list, or what stands in its place. */
+/* The index of the first element of a list, or where it would be. */
 static size_t first_of(const found_source_vec *found, uint32_t number)
 {
     size_t from = 0, to = found->n;

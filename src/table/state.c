@@ -4,17 +4,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* So many elements of lists of sources come or go in one transaction, and so many slots of
- * frontends with many. */
+/* Limit per transaction: changed elements of source lists, and slots of large frontends. */
 #define PORTION 4096
 
-/* One more whenever elements come to mean something else in maps and sets that are declared as
- * before: tables of other meanings are made anew, of this one only the rules that differ. */
+/* Incremented when elements change their meaning in maps and sets with unchanged declarations:
+ * tables with another value are recreated, else only differing rules are rewritten. */
 #define MEANING 2
 
 /* ---- configuration ---- */
 
-/* The match for packets of pods, and with @reverse for all others; NULL without a detector. */
+/* The match for packets from pods, with @reverse for all others; NULL without a detector. */
 static char *detector_text(enum family family, const struct ruleset_config *config, bool reverse)
 {
     const char *no = reverse ? "!= " : "";
@@ -210,7 +209,7 @@ static int compare_frontends(const struct frontend *a, const struct frontend *b)
     return order ? order : (int)a->protocol - (int)b->protocol;
 }
 
-/* Ports by their numbers, or if they have none yet by their ids. */
+/* Ports by number, or, if they have none, by id. */
 static int compare_entries(const void *a, const void *b)
 {
     const struct entry *p = *(struct entry *const *)a, *q = *(struct entry *const *)b;
@@ -240,7 +239,7 @@ const struct frontend_entry *ruleset_frontend_of(const struct ruleset *rs,
     return first;
 }
 
-/* ---- what entries have ---- */
+/* ---- parts of entries ---- */
 
 struct slot_table *port_slots(const struct port_entry *port, enum port_part which)
 {
@@ -261,8 +260,7 @@ struct affinity *port_affinity(struct port_entry *port)
     return port->affinity;
 }
 
-/* Of a part that is not needed any more, nothing is desired; slots that went ahead of their count
- * are. */
+/* Nothing is desired of an unneeded part; slots sent ahead of their count are. */
 void port_list_desired(struct port_entry *port)
 {
     const bool changing = port->entry.dirty || port->entry.quarantined;
@@ -281,7 +279,7 @@ static void use_instance(struct ruleset *rs, enum table_set set, uint32_t value,
         instances_use(&rs->instances, instance, more);
 }
 
-/* A service value leads to its port, or does so no more; 0 leads nowhere. */
+/* A service value starts or stops leading to its port; 0 leads nowhere. */
 static void lead(struct ruleset *rs, uint32_t value, bool more)
 {
     if (value == 0)
@@ -327,7 +325,7 @@ void frontend_release_list(struct ruleset *rs, struct frontend_entry *frontend, 
     entry_set_applied(rs, SET_RESTRICTED, &frontend->entry, 0);
 }
 
-/* ---- what there is ---- */
+/* ---- queries ---- */
 
 size_t ruleset_frontends(const struct ruleset *rs)
 {

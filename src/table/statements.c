@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The statements of rules, as far as the templates use nft's language. Each adds its expressions
- * while it is read, from left to right. Keys are loaded into the registers from 1 on: what is
- * compared, looked up or set stands there.
+ * Parses the statements of rules: the subset of nft's language used by the templates. Each
+ * statement adds its expressions while it is read, left to right. Keys are loaded into registers
+ * from 1 on, to be compared, looked up or set.
  */
 #include "template.h"
 
@@ -23,7 +23,7 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
-/* What only the kernel can name: NF_CT_STATE_BIT(IP_CT_NEW), IPS_..., IP_CT_DIR_ORIGINAL. */
+/* Kernel-internal values: NF_CT_STATE_BIT(IP_CT_NEW), IPS_..., IP_CT_DIR_ORIGINAL. */
 #define CT_STATE_NEW 8
 #define CT_STATUS_SEEN_REPLY 2
 #define CT_STATUS_DNAT 32
@@ -35,10 +35,10 @@
 #define WORDS_PER_REGISTER (NFT_REG_SIZE / NFT_REG32_SIZE)
 
 struct reader {
-    const char *rest; /* of the text */
+    const char *rest; /* unread text */
     enum family family;
     struct nftnl_rule *rule;
-    struct nft_batch *batch; /* for the anonymous sets that the rule needs */
+    struct nft_batch *batch; /* for anonymous sets */
 };
 
 /* ---- words ---- */
@@ -49,7 +49,7 @@ static size_t next_word(struct reader *r)
     return strcspn(r->rest, " ");
 }
 
-/* Takes @words if they come next; IP stands for the family's name. */
+/* Consumes @words if they come next; IP stands for the family's name. */
 static bool take(struct reader *r, const char *words)
 {
     const char *text = r->rest;
@@ -81,14 +81,14 @@ static bool take_name(struct reader *r, char name[NAME_SIZE])
     return true;
 }
 
-/* Takes "@NAME", the name of a map or set. */
+/* Consumes "@NAME", a map or set. */
 static bool take_set(struct reader *r, char name[NAME_SIZE])
 {
     next_word(r);
     return *r->rest == '@' && r->rest[1] != ' ' && r->rest++ && take_name(r, name);
 }
 
-/* Where the number at @text ends; NULL if there is none, or a larger one. */
+/* The end of the number at @text; NULL if there is none or it is too large. */
 static const char *read_number(const char *text, int base, uint32_t most, uint32_t *number)
 {
     char *end;
@@ -97,7 +97,7 @@ static const char *read_number(const char *text, int base, uint32_t most, uint32
     return isxdigit((unsigned char)*text) && value <= most ? end : NULL;
 }
 
-/* Takes a number, or two of 16 bits in hexadecimal with a colon between them. */
+/* Consumes a number, or two hexadecimal ones of 16 bits separated by a colon. */
 static bool take_number(struct reader *r, const char *unit, uint32_t *number)
 {
     size_t length = next_word(r);
@@ -135,21 +135,20 @@ static struct nftnl_expr *add_expression(struct reader *r, const char *kind,
     return expr;
 }
 
-/* Puts an expression of a kind at the end of the rule, with {attribute, number} behind it. */
+/* Appends an expression with {attribute, number} pairs to the rule. */
 #define ADD(r, kind, ...)                                                                          \
     add_expression(r, kind, (const struct attribute[]){__VA_ARGS__},                               \
                    sizeof((const struct attribute[]){__VA_ARGS__}) / sizeof(struct attribute))
 
-/* The register @words times 4 bytes behind the beginning of register 1, under the name that nft
- * gives it: the registers 1 to 4 have 16 bytes each, and four names of their own for 4 bytes each.
- */
+/* The register @words * 4 bytes after the start of register 1, named as nft does: registers 1 to 4
+ * have 16 bytes each, and separate names for their four 4-byte parts. */
 static uint32_t register_at(size_t words)
 {
     return (uint32_t)(words % WORDS_PER_REGISTER == 0 ? NFT_REG_1 + words / WORDS_PER_REGISTER
                                                       : NFT_REG32_00 + words);
 }
 
-/* Makes the first bytes of @reg (value & @mask) ^ @toggle. */
+/* Sets the first bytes of @reg to (value & @mask) ^ @toggle. */
 static void add_bitwise(struct reader *r, uint32_t reg, const void *mask, const void *toggle,
                         size_t length)
 {
@@ -160,7 +159,7 @@ static void add_bitwise(struct reader *r, uint32_t reg, const void *mask, const 
     nftnl_expr_set_data(expr, NFTNL_EXPR_BITWISE_XOR, toggle, (uint32_t)length);
 }
 
-/* The rule goes on only if register 1 compares to @data as @op says. */
+/* Ends the rule unless register 1 compares to @data according to @op. */
 static void add_compare(struct reader *r, enum nft_cmp_ops op, const void *data, size_t length)
 {
     struct nftnl_expr *expr =
@@ -182,8 +181,8 @@ enum source { PACKET, META, CT, ORIGINAL, RANDOM, ADDRESS_TYPE };
 struct term {
     const char *words;
     enum source source;
-    uint32_t what[FAMILY_COUNT]; /* the offset in a header; the kernel's number for it */
-    bool is_address;             /* else it fills 4 bytes */
+    uint32_t what[FAMILY_COUNT]; /* header offset, or the kernel's number */
+    bool is_address;             /* else 4 bytes */
 };
 
 static void load_meta(struct reader *r, uint32_t key, uint32_t to)
@@ -250,7 +249,7 @@ static const struct term terms[] = {
 };
 #define TERMS (sizeof(terms) / sizeof(terms[0]))
 
-/* "and ADDRESS" behind an address. */
+/* "and ADDRESS" after an address. */
 static bool read_mask(struct reader *r, uint32_t reg)
 {
     const uint8_t nothing[NFT_REG_SIZE] = {0};
@@ -265,7 +264,7 @@ static bool read_mask(struct reader *r, uint32_t reg)
     return true;
 }
 
-/* "and N", "or N", "and N or N" or "xor N" behind another term. */
+/* "and N", "or N", "and N or N" or "xor N" after another term. */
 static bool read_bits(struct reader *r, uint32_t reg)
 {
     uint32_t mask = UINT32_MAX, toggle = 0;
@@ -282,7 +281,7 @@ static bool read_bits(struct reader *r, uint32_t reg)
     return true;
 }
 
-/* Loads a key. Returns how many words of 4 bytes it has; 0 if it cannot be read. */
+/* Loads a key. Returns its number of 4-byte words; 0 on a syntax error. */
 static size_t read_key(struct reader *r)
 {
     size_t words = 0, n = 0;
@@ -299,7 +298,7 @@ static size_t read_key(struct reader *r)
     return words;
 }
 
-/* The map behind a key: what is there comes into @to, which may be the verdict. */
+/* The map after a key: loads the value into @to, which may be the verdict. */
 static bool read_map(struct reader *r, uint32_t to)
 {
     char map[NAME_SIZE];
@@ -309,7 +308,7 @@ static bool read_map(struct reader *r, uint32_t to)
     return true;
 }
 
-/* ---- statements; @what is from their table ---- */
+/* ---- statements; @what is from the table below ---- */
 
 static bool read_set_meta(struct reader *r, uint32_t key)
 {
@@ -325,10 +324,10 @@ static bool read_set_meta(struct reader *r, uint32_t key)
     return true;
 }
 
-/* What the first word of a key is compared with; nft has a name for it. */
+/* Constants that the first word of a key is compared with, by nft's names. */
 static const struct constant {
     const char *words;
-    uint32_t length, bits; /* how much of the word is looked at; no bits: all */
+    uint32_t length, bits; /* bits of the word to compare; 0: all */
     enum nft_cmp_ops op;
     uint32_t value;
 } constants[] = {
@@ -357,7 +356,7 @@ static bool read_constant(struct reader *r)
     return true;
 }
 
-/* "KEY @S", "KEY != @S", "KEY vmap @S", or a constant behind the key. */
+/* "KEY @S", "KEY != @S", "KEY vmap @S", or a key and a constant. */
 static bool read_match(struct reader *r)
 {
     const size_t words = read_key(r);
@@ -388,7 +387,7 @@ static bool read_protocols(struct reader *r, uint32_t what)
     (void)what;
     if (!set)
         alloc_failed();
-    set_declare(&layout, set, NULL); /* a declaration of our own: cannot fail */
+    set_declare(&layout, set, NULL); /* our own declaration: cannot fail */
     nftnl_set_set_str(set, NFTNL_SET_NAME, "__set%d");
     nftnl_set_set_u32(set, NFTNL_SET_ID, id);
     nftnl_set_set_u32(set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
@@ -401,7 +400,7 @@ static bool read_protocols(struct reader *r, uint32_t what)
     return true;
 }
 
-/* A name is compared with the NUL bytes behind it; the beginning of one, "cali*", without. */
+/* Compares a name including its NUL padding; a prefix, "cali*", without. */
 static bool read_interface(struct reader *r, uint32_t op)
 {
     const size_t quoted = next_word(r);
@@ -428,8 +427,8 @@ static struct nftnl_expr *add_dynset(struct reader *r, uint32_t op, const char *
     return expr;
 }
 
-/* "update @S { KEY counter }": counts the packet in the element, which is made if there is none and
- * room for it. */
+/* "update @S { KEY counter }": counts the packet in the element, created if missing while the set
+ * has room. */
 static void add_count(struct reader *r, const char *set)
 {
     struct nftnl_expr *counter = nftnl_expr_alloc("counter");
@@ -440,8 +439,8 @@ static void add_count(struct reader *r, const char *set)
     nftnl_expr_set(add_dynset(r, NFT_DYNSET_OP_UPDATE, set), NFTNL_EXPR_DYNSET_EXPR, counter, 0);
 }
 
-/* "update @S { KEY timeout Ns : meta priority }", "delete @S { KEY : meta priority }". The value
- * stands behind the key, and never in a part of register 1: so nft does it. */
+/* "update @S { KEY timeout Ns : meta priority }", "delete @S { KEY : meta priority }". As in nft,
+ * the value follows the key, and is never in a part of register 1. */
 static bool read_element(struct reader *r, uint32_t op)
 {
     char set[NAME_SIZE];
@@ -466,7 +465,7 @@ static bool read_element(struct reader *r, uint32_t op)
     return true;
 }
 
-/* The backend's port stands right behind its address. */
+/* The backend's port directly follows its address. */
 static bool read_dnat(struct reader *r, uint32_t what)
 {
     (void)what;
@@ -506,7 +505,7 @@ static bool read_verdict(struct reader *r, uint32_t verdict)
     return true;
 }
 
-/* By how they begin; one that begins another stands behind it. All others are matches. */
+/* Statements by their first words; a prefix of another comes after it. All others are matches. */
 static const struct statement {
     const char *words;
     bool (*read)(struct reader *r, uint32_t what);

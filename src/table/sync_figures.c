@@ -65,7 +65,7 @@ void sync_figures_in_force(struct sync_figures *figures, double now,
     const char *asked = NULL;
     bool wait = false;
     size_t n = 0;
-    if (waits && figures->triggers.n > 1) /* so that each Service is asked for once */
+    if (waits && figures->triggers.n > 1) /* so that each Service is queried once */
         qsort(figures->triggers.v, figures->triggers.n, sizeof(*figures->triggers.v),
               compare_services);
     vec_each (&figures->triggers, trigger) {
@@ -75,7 +75,7 @@ void sync_figures_in_force(struct sync_figures *figures, double now,
             figures->triggers.v[n++] = *trigger;
             continue;
         }
-        /* The clock of who wrote the trigger may be ahead of ours. */
+        /* The clock of the trigger's writer may be ahead of ours. */
         histogram_add(&figures->programming, fmax(now - trigger->time, 0));
         intern_release(trigger->service_id);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One family's table and its time. */
+/* One family's table and its timing. */
 #include "audit.h"
 #include "previous_table.h"
 #include "state.h"
@@ -7,41 +7,39 @@
 #include <math.h>
 #include <string.h>
 
-/* kube-proxy's syncPeriod. A change that waits for twice as long makes the proxy unhealthy. */
+/* kube-proxy's syncPeriod. A change that waits twice as long makes the proxy unhealthy. */
 #define DEFAULT_SYNC_PERIOD 30.0
-/* Waits before a failed commit is tried again: doubled each time, up to kube-proxy's syncPeriod;
- * with a new change, no longer than its minSyncPeriod. */
+/* Waits after a failed commit: doubled each time, up to kube-proxy's syncPeriod; with a new change,
+ * at most its minSyncPeriod. */
 #define RETRY_FIRST 0.1
 #define RETRY_CHANGED 1.0
-/* How often to ask whether the other program that owns the table is gone: nothing tells of it. */
+/* How often to check whether the program that owns the table is gone: no event reports it. */
 #define OWNER_POLL 0.2
-/* How often to look at the rules before the first programming, and after another program was seen
- * changing them. */
+/* How often to check the rules before the first programming, and after an event about them. */
 #define KEEP_PERIOD 2.0
 #define KEEP_PAUSE 0.1
-/* Two daemons of one node learn of a change at about the same time: what a peer did, a second
- * kube-nftd in an upgrade, is most often what will be desired here a moment later. */
+/* Two daemons on a node (during an upgrade) learn of a change at about the same time: a peer's
+ * change is usually what will be desired here a moment later. */
 #define GRACE 1.0
-/* An audit sees what a program did sooner than its events are read, which is at a pace. */
+/* An audit sees a change before its events, which are read at intervals. */
 #define NEWS_LATER (2 * TABLE_MONITOR_PAUSE)
-/* More than an audit leaves is missing: all of it at once, then. */
+/* From this number of differences on, an audit rechecks everything at once. */
 #define MUCH 100
-/* Repairs take no more than one part in so many of the time. */
+/* Repairs take at most 1/REPAIR_SHARE of the time. */
 #define REPAIR_SHARE 10
-/* A wait that passed so many times over without a repair was the end of it. */
+/* After this many waits without a repair, the wait is reset. */
 #define CALM 10
 
-/* What other programs did, and when that is repaired. */
+/* Changes by other programs, and when to repair them. */
 struct foreign {
-    bool touched;            /* something was seen and is not settled */
-    bool waiting;            /* something is to be looked at when its time has come */
-    bool audited;            /* not a program was seen, but an audit found something */
+    bool touched;            /* events were seen and are not settled yet */
+    bool waiting;            /* a recheck is pending */
+    bool audited;            /* an audit, not an event, found a difference */
     bool repairing;          /* the next commit repairs it */
-    struct table_program by; /* who did it, the last one of several */
-    double grace;     /* until when it may be what is about to be desired here, or may be told of by
-                       * events as well */
-    double checking;  /* seconds that it took to look */
-    uint64_t layouts; /* tables and rules that were made anew so far, when it was looked at */
+    struct table_program by; /* the last program that made changes */
+    double grace;            /* until then a change may become desired, or be reported by events */
+    double checking;         /* duration of the recheck, in seconds */
+    uint64_t layouts;        /* number of rebuilt tables and rules, at the recheck */
     struct repair_pace pace;
     uint64_t repairs, drift; /* see struct table_view */
 };
@@ -52,18 +50,18 @@ struct table {
     double sync_period, audit_period;
     bool programmed;                            /* committed at least once */
     bool more_to_come;                          /* see table_turn() */
-    bool partly;                                /* there was more to come at the last commit */
-    double waiting_since;                       /* a change waits to be committed; or 0 */
+    bool partly;                                /* more was to come at the last commit */
+    double waiting_since;                       /* a change waits for a commit; or 0 */
     double last_updated;                        /* see struct table_view */
-    double retry_wait, retry_time, failed_time; /* 0 while nothing failed */
-    bool changed;                               /* since the last try */
-    bool queued;                                /* a change that was not counted as one yet */
-    char *logged;                               /* the failure that was logged last */
+    double retry_wait, retry_time, failed_time; /* 0 without a failure */
+    bool changed;                               /* since the last attempt */
+    bool queued;                                /* a change that is not counted yet */
+    char *logged;                               /* the last logged failure */
     struct sync_figures syncs;
     struct foreign foreign;
     struct audit audit;
-    double kept;     /* when table_keep() looked last; 0: never */
-    bool look_again; /* another program was seen changing the table since */
+    double kept;     /* last check by table_keep(); 0: never */
+    bool look_again; /* an event about the table came since */
 };
 
 struct table *table_new(const struct table_config *config, struct error *err)
@@ -108,7 +106,7 @@ struct sync_figures *table_syncs(struct table *table)
     return &table->syncs;
 }
 
-/* ---- what other programs do ---- */
+/* ---- changes by other programs ---- */
 
 double repair_pace_due(const struct repair_pace *pace)
 {
@@ -124,7 +122,7 @@ void repair_pace_done(struct repair_pace *pace, double now, double seconds)
     pace->last = now;
 }
 
-/* Before the first programming nothing is ours. */
+/* Before the first programming the ruleset does not own the table. */
 void table_foreign_change(struct table *table, const struct table_change *change)
 {
     table->look_again = !table->programmed;
@@ -166,16 +164,15 @@ static uint64_t layouts_made(const struct table *table)
     return figures->replaced + figures->rewritten;
 }
 
-/* Makes the ruleset need a commit if something is to be repaired now. Something else that waits to
- * be committed waits no longer for that than after a failed commit. Returns until when nothing
- * shall be committed, or 0. */
+/* Makes a commit necessary if a repair is due. Other pending changes wait for it at most as long as
+ * after a failed commit. Returns the time before which nothing may be committed, or 0. */
 static double check_foreign(struct table *table, struct nft_socket *socket, double now)
 {
     struct foreign *foreign = &table->foreign;
     double due = repair_pace_due(&foreign->pace);
     if (!foreign->waiting)
         return 0;
-    if (foreign->audited) /* events may tell of it */
+    if (foreign->audited) /* events may follow */
         due = fmax(due, foreign->touched ? now + TABLE_MONITOR_PAUSE : foreign->grace);
     else if (table->changed)
         due = fmin(due, foreign->pace.last + RETRY_CHANGED);
@@ -222,8 +219,8 @@ static void log_repair(const struct table *table, const struct ruleset_stats *st
             name, foreign->by.name, foreign->by.pid);
 }
 
-/* After a commit that was begun at @begin: those that failed before it, while another program owned
- * the table for one, are no part of a repair. */
+/* After a commit begun at @begin. Failed attempts before it (say, while another program owned the
+ * table) do not count as part of the repair. */
 static void count_repair(struct table *table, const struct ruleset_stats *stats, double begin)
 {
     struct foreign *foreign = &table->foreign;
@@ -232,9 +229,9 @@ static void count_repair(struct table *table, const struct ruleset_stats *stats,
     const double now = clock_monotonic(), seconds = now - begin + foreign->checking;
     const bool other_layout = foreign->by.peer && layouts_made(table) != foreign->layouts;
     foreign->repairing = false;
-    /* Two layouts go on until one of the daemons ends, and each time waits for the grace. */
+    /* Two layouts compete until one of the daemons ends; each round waits for the grace period. */
     repair_pace_done(&foreign->pace, now, other_layout ? GRACE : seconds);
-    if (stats->bytes > 0) { /* else it was right all the same */
+    if (stats->bytes > 0) { /* else nothing was wrong */
         log_repair(table, stats, seconds);
         foreign->repairs += !foreign->audited;
         foreign->drift += foreign->audited ? stats->elements_added + stats->elements_deleted : 0;
@@ -289,7 +286,7 @@ static void commit_succeeded(struct table *table, const char *about,
     table->logged = NULL;
 }
 
-/* When a failed family is tried again: a new change makes it sooner (docs/behaviour.md 9.4). */
+/* When to retry a failed family: a new change brings it forward (docs/behaviour.md 9.4). */
 static double next_try(const struct table *table)
 {
     const double soon = table->failed_time + RETRY_CHANGED;
@@ -303,13 +300,13 @@ static int sync_once(struct table *table, struct nft_socket *socket, double now,
     const double begin = clock_monotonic();
     const int result = ruleset_commit(table->ruleset, socket, now, stats, err);
     if (result && table->ruleset->owned_elsewhere)
-        return result; /* nothing was tried */
+        return result; /* no attempt was made */
     sync_figures_count(&table->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
     return result;
 }
 
-/* A commit that fails because the table is not as it was believed to be goes through when the
- * table has been read back, so that is done at once. */
+/* A commit that failed because the table differed from the applied state succeeds after a
+ * read-back, so it is retried at once. */
 static int sync_table(struct table *table, struct nft_socket *socket, double now,
                       struct ruleset_stats *stats, struct error *err)
 {
@@ -325,8 +322,8 @@ static int sync_table(struct table *table, struct nft_socket *socket, double now
     return sync_once(table, socket, now, stats, err);
 }
 
-/* A change waits for as long as some of it is not in the kernel. What came in several parts is
- * applied with the last one, for which there may have been nothing to commit. */
+/* A change waits until all of it is in the kernel. Changes in several parts are applied with the
+ * last part, which may itself need no commit. */
 static void note_success(struct table *table, bool committed, double now)
 {
     const bool filling = table->ruleset->filling, more = table->more_to_come || filling;
@@ -340,16 +337,16 @@ static void note_success(struct table *table, bool committed, double now)
     table->programmed = table->programmed || table_is_in_force(table);
 }
 
-/* Commits, if it is time. Returns when it is to be looked at again, or 0. */
+/* Commits if due. Returns the time of the next call, or 0. */
 static double keep_up(struct table *table, const char *about, struct nft_socket *socket, double now)
 {
     if (table->queued && ruleset_needs_commit(table->ruleset, now))
-        table->syncs.last_queued = clock_realtime(); /* the last change that asked for something */
+        table->syncs.last_queued = clock_realtime(); /* the last change that needs a sync */
     table->queued = false;
     if (next_try(table) > now)
         return next_try(table);
     const double held = check_foreign(table, socket, now);
-    if (held > now) { /* a repair waits, and with it all that has come since */
+    if (held > now) { /* a repair waits, and all later changes with it */
         wait_from(table, now);
         return held;
     }
@@ -369,7 +366,7 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
     return table->ruleset->filling ? now : ruleset_due(table->ruleset);
 }
 
-/* The next piece of an audit, if it is time. Returns when the one behind it is due, or 0. */
+/* Runs the next piece of an audit, if due. Returns when the next is due, or 0. */
 static double audit(struct table *table, struct nft_socket *socket, double now)
 {
     struct foreign *foreign = &table->foreign;
@@ -440,7 +437,7 @@ void table_give_way(struct table *table, const struct frontend *frontend, struct
                  frontend_format(frontend, text));
 }
 
-/* ---- how it does ---- */
+/* ---- status ---- */
 
 bool table_is_programmed(const struct table *table)
 {

@@ -30,7 +30,7 @@ const struct template templates[TEMPLATE_COUNT] = {
 };
 const struct template preflight_template = {"preflight.nft", nft_template_preflight};
 
-/* FNV-1a over texts with a NUL behind each, so that it matters where one ends. */
+/* FNV-1a over NUL-terminated strings, so that their boundaries matter. */
 uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning)
 {
     char *text = NULL;
@@ -55,7 +55,7 @@ struct variable {
     const char *name, *value;
 };
 
-/* The first two are those of a line that stands for many. */
+/* The first two are for lines that are repeated. */
 enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 13 };
 
 struct parser {
@@ -64,10 +64,10 @@ struct parser {
     struct variable variables[VARIABLES];
     int line;
     bool in_table, had_table;
-    char *comment;          /* comment lines that stand right before this line; or NULL */
-    struct layout_set *set; /* the one being read, or NULL */
+    char *comment;          /* comment lines directly above; or NULL */
+    struct layout_set *set; /* being read, or NULL */
     struct layout_chain *chain;
-    bool leaves_out; /* until the end of a block */
+    bool leaves_out; /* skips until the end of the block */
 };
 
 /* ---- statements ---- */
@@ -192,7 +192,7 @@ static int parse_line(struct parser *p, const char *text)
 
 /* ---- lines ---- */
 
-/* The variable whose name and closing brace stand at @text; NULL if there is none. */
+/* The variable whose name and closing brace are at @text; NULL if unknown. */
 static const struct variable *find_variable(const struct parser *p, const char *text, size_t length)
 {
     for (size_t i = 0; i < VARIABLES; i++) {
@@ -203,7 +203,7 @@ static const struct variable *find_variable(const struct parser *p, const char *
     return NULL;
 }
 
-/* Puts the line into @out, with the values of its variables. 1: one of them has none. */
+/* Writes the line to @out with variables expanded. 1: one of them is unset. */
 static int fill_in(struct parser *p, const char *line, size_t length, FILE *out)
 {
     for (size_t i = 0; i < length; i++) {
@@ -222,8 +222,7 @@ static int fill_in(struct parser *p, const char *line, size_t length, FILE *out)
     return 0;
 }
 
-/* Takes a line without its comment and outer blanks, unless it, or the block that it stands in, is
- * left out. */
+/* Handles a line, without its comment and surrounding blanks, unless it or its block is dropped. */
 static int take_line(struct parser *p, const char *line, size_t length)
 {
     char *text = NULL;
@@ -248,7 +247,7 @@ static int take_line(struct parser *p, const char *line, size_t length)
     return result < 0 ? -1 : 0;
 }
 
-/* The first @length bits of a source address, in nft's words. */
+/* The first @length bits of a source address, in nft syntax. */
 static char *source_text(enum family family, size_t length)
 {
     struct address mask = {.bytes = {0}};
@@ -261,7 +260,7 @@ static char *source_text(enum family family, size_t length)
                      address_format(family, &mask, text));
 }
 
-/* Once for each length of a prefix. */
+/* Repeats a line for each prefix length. */
 static int take_line_for_each(struct parser *p, const char *line, size_t length)
 {
     enum family family = p->layout->family;

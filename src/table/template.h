@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The templates in nft-templates/: the table in nft syntax. They are read once into a struct
- * layout, which is both printed (ruleset_dump()) and turned into netlink messages: one source, not
- * two.
+ * The templates in nft-templates/: the table in nft syntax. They are parsed once into a struct
+ * layout, which is both printed (ruleset_dump()) and turned into netlink messages.
  *
- * Understood is what the templates need: a table of maps, sets and chains, one statement line a
- * rule, comments from # to the end of the line, and the variables of struct layout_vars. A line
- * with a variable that has no value is left out, with all of the block if it opens one. One with
- * ${source} stands for one line for each length that a prefix of the family may have, the longest
- * first: ${length} is that as a classid, ${source} so much of the source address.
+ * The parser supports what the templates need: a table of maps, sets and chains, one line per rule,
+ * comments from # to the end of the line, and the variables of struct layout_vars. A line with an
+ * unset variable is dropped, including its block if it opens one. A line with ${source} is repeated
+ * for each prefix length of the family, longest first: ${length} is the length as a classid,
+ * ${source} that many bits of the source address.
  */
 #ifndef KUBE_NFTD_TABLE_TEMPLATE_H
 #define KUBE_NFTD_TABLE_TEMPLATE_H
@@ -29,10 +28,10 @@ struct layout_verdict {
 
 struct layout_set {
     char *name;
-    char *comment;     /* the lines before it, each with its # and newline; or NULL */
-    char *declaration; /* "type ..." or "typeof ..." as written, variables filled in */
-    char *flags;       /* of the line "flags ...", without that word; or NULL */
-    uint32_t size;     /* of the line "size ..."; 0: no limit */
+    char *comment;     /* preceding lines, each with # and newline; or NULL */
+    char *declaration; /* "type ..." or "typeof ..." with variables expanded */
+    char *flags;       /* the "flags" line without that word; or NULL */
+    uint32_t size;     /* from the "size" line; 0: no limit */
     bool is_map;
     int line;
     VEC(struct layout_verdict) verdicts;
@@ -49,39 +48,39 @@ struct layout_chain {
     char *name;
     char *comment;
     int line;
-    char *hook_text; /* "type nat hook output priority -100;", NULL for a chain without a hook */
+    char *hook_text; /* "type nat hook output priority -100;", NULL without a hook */
     char type[HOOK_TYPE_SIZE];
     int hook, priority; /* the kernel's numbers */
     VEC(struct layout_rule) rules;
 };
 
 struct layout {
-    const char *file; /* of the template, for errors */
+    const char *file; /* the template's, for errors */
     enum family family;
     VEC(struct layout_set) sets;
     VEC(struct layout_chain) chains;
 };
 
-/* What the variables stand for. Texts are borrowed; NULL: the variable has no value. */
+/* Values of the variables. Strings are borrowed; NULL: unset. */
 struct layout_vars {
     enum family family;       /* ${ip}, ${ip_addr} */
     const char *mark;         /* ${mark}: "0x4000" */
     const char *from_pod;     /* ${from_pod}: "ip saddr @pod_cidrs", "iifname \"cni0\"" */
-    const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for every packet */
+    const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for all packets */
     const char *from_host;    /* ${from_host}: "fib saddr type local" */
     const char *reject;       /* ${reject}: "reject" */
-    /* ${count_services}, ${count_endpoints}: "" to have what counts connections. */
+    /* ${count_services}, ${count_endpoints}: "" to count connections. */
     const char *count_services, *count_endpoints;
-    uint32_t n; /* ${n}: 10; ${key}: the same as a classid, "0:a" */
+    uint32_t n; /* ${n}: 10; ${key}: the same as classid "0:a" */
 };
 
-/* A template: the name of its file in nft-templates/ and its text. */
+/* A template: its file name in nft-templates/ and its text. */
 struct template
 {
     const char *file, *text;
 };
 
-/* All of them, the table's fixed part first. */
+/* All templates, the fixed part of the table first. */
 enum template_id {
     TEMPLATE_BASE,
     TEMPLATE_PICK,
@@ -93,12 +92,11 @@ enum template_id {
 };
 extern const struct template templates[TEMPLATE_COUNT];
 
-/* What the kernel is asked for before there is a table: preflight.c. */
+/* Kernel features to probe: preflight.c. */
 extern const struct template preflight_template;
 
 /**
- * Reads a template. The error says file and line. The caller frees @layout; on failure nothing is
- * left in it.
+ * Parses a template. Errors have file and line. The caller frees @layout; it is empty on failure.
  */
 int layout_parse(const struct template *from, const struct layout_vars *vars, struct layout *layout,
                  struct error *err);
@@ -106,39 +104,38 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
 void layout_free(struct layout *layout);
 
 /**
- * A number that changes whenever the declaration of a map or set does, or @meaning. It is in the
- * table's comment, so that a daemon finds out whether a table that it meets can hold what its own
- * would.
+ * A hash of the declarations of maps and sets, and of @meaning. It is stored in the table's
+ * comment, so that a daemon recognises whether a table can hold its elements.
  */
 uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning);
 
 /**
- * Puts the messages for @layout into @batch: @sets with maps and sets, for a new table; without,
- * for a table that has them. The error says file and line.
+ * Adds the messages for @layout to @batch: @sets includes maps and sets, for a new table; without,
+ * the table has them. Errors have file and line.
  */
 int program_layout(const struct layout *layout, bool sets, struct nft_batch *batch,
                    struct error *err);
 
-/** Puts the message for one chain into @batch; for all rules of a chain of @layout. */
+/** Adds the message for one chain to @batch; the second, those for all rules of a chain of
+ * @layout. */
 void program_chain(const struct layout_chain *chain, struct nft_batch *batch);
 int program_rules(const struct layout *layout, const struct layout_chain *chain,
                   struct nft_batch *batch, struct error *err);
 
 /**
- * Adds the expressions of one rule, given as text, to @rule; anonymous sets that it needs go into
- * @batch, before the rule does. The error names the statement that is not known.
+ * Adds the expressions of one rule, given as text, to @rule. Anonymous sets that it needs go into
+ * @batch, ahead of the rule. The error names the unknown statement.
  */
 int statements_add(const char *text, enum family family, struct nftnl_rule *rule,
                    struct nft_batch *batch, struct error *err);
 
-/* What each anonymous set of a rule holds: "meta l4proto { tcp, udp, sctp }". */
+/* The contents of each anonymous set: "meta l4proto { tcp, udp, sctp }". */
 #define ANONYMOUS_PROTOCOLS 3
 extern const uint8_t anonymous_protocols[ANONYMOUS_PROTOCOLS];
 
 /**
- * Fills in the types, lengths, flags, size and user data of @set from its declaration: "type A . B
- * : C" or "typeof EXPR . EXPR : EXPR". The user data is of the form that every nft since 1.0.6 can
- * list.
+ * Sets type, lengths, flags, size and user data of @set from its declaration: "type A . B : C" or
+ * "typeof EXPR . EXPR : EXPR". All nft versions since 1.0.6 can list this user data.
  */
 int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct error *err);
 

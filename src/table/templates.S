@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The files of nft-templates/, inside the binary. template.c says what they are for. */
+/* The files of nft-templates/ in the binary; see template.c. */
     .section .rodata
     .macro template name, file
     .global nft_template_\name
