@@ -133,16 +133,11 @@ static inline struct fact fact_text(const char *key, const char *text)
     return (struct fact){key, text ? FACT_TEXT : FACT_NULL, text, 0};
 }
 
-static inline struct fact fact_number(const char *key, double number)
-{
-    return (struct fact){key, FACT_NUMBER, NULL, number};
-}
+#define fact_number(key, number) ((struct fact){(key), FACT_NUMBER, NULL, (double)(number)})
 
-/** null if @number is 0. */
-static inline struct fact fact_nonzero(const char *key, double number)
-{
-    return (struct fact){key, number != 0 ? FACT_NUMBER : FACT_NULL, NULL, number};
-}
+/* null if @number is 0. */
+#define fact_nonzero(key, number)                                                                  \
+    ((struct fact){(key), (number) ? FACT_NUMBER : FACT_NULL, NULL, (double)(number)})
 
 static inline struct fact fact_flag(const char *key, bool value)
 {

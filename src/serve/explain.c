@@ -1,8 +1,133 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "explainer.h"
+#include "explain.h"
 
 #include <linux/in.h>
 #include <string.h>
+
+/* ---- queries ---- */
+
+/* Longer than any valid query. */
+#define TEXT_MAX 512
+#define NAME_LENGTH_MAX 253
+#define DIGITS "0123456789"
+
+static const char forms[] = "not one of ADDRESS[:PORT[/PROTOCOL]], PORT[/PROTOCOL] (a node port), "
+                            "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE[.svc][:PORT]";
+
+void explain_query_clear(struct explain_query *query)
+{
+    free(query->text);
+    free(query->service_id);
+    free(query->port_name);
+    memset(query, 0, sizeof(*query));
+}
+
+static bool parse_address(const char *text, struct explain_query *query)
+{
+    return address_parse(strcmp(text, "localhost") == 0 ? "127.0.0.1" : text, &query->family,
+                         &query->address);
+}
+
+static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
+
+static uint8_t parse_protocol(const char *text)
+{
+    for (size_t i = 0; i < sizeof(protocols); i++)
+        if (strcasecmp(text, protocol_name(protocols[i])) == 0)
+            return protocols[i];
+    return 0;
+}
+
+/* Splits "HOST:PORT" or "[HOST]:PORT"; returns the port, NULL if there is none. */
+static char *cut_port(char *text, char **host)
+{
+    char *end = *text == '[' ? strchr(text, ']') : NULL;
+    char *colon = end ? end + 1 : strrchr(text, ':');
+    *host = end ? text + 1 : text;
+    if (end && *colon && *colon != ':')
+        return NULL; /* the bracket stays, so parsing the host fails */
+    if (end)
+        *end = '\0';
+    if (!colon || !*colon)
+        return NULL;
+    *colon = '\0';
+    return colon + 1;
+}
+
+/* Parses ADDRESS[:PORT[/PROTOCOL]] or PORT[/PROTOCOL]; modifies @text. Returns 1 for any other
+ * form, to be parsed as a Service. (A Service "tcp" in a namespace "80" is taken for a port.) */
+static int parse_place(char *text, struct explain_query *query, struct error *err)
+{
+    char *protocol = text, *host, *place = strsep(&protocol, "/"), *port = place;
+    size_t digits = strspn(place, DIGITS);
+    query->protocol = protocol ? parse_protocol(protocol) : 0;
+    if (digits && !place[digits]) {
+        if (protocol && !query->protocol)
+            return 1;
+    } else if (parse_address(place, query)) {
+        port = NULL; /* a bare IPv6 address would lose its last group */
+        query->has_address = true;
+    } else {
+        port = cut_port(place, &host);
+        query->has_address = parse_address(host, query);
+        if (!query->has_address)
+            return 1;
+    }
+    if (protocol && !query->protocol)
+        return error_set(err, "the protocol is not TCP, UDP or SCTP");
+    if (protocol && !port)
+        return error_set(err, "a protocol needs a port: ADDRESS:PORT/PROTOCOL");
+    if (port && !port_parse(port, strlen(port), &query->port))
+        return error_set(err, "the port is not a number from 1 to 65535");
+    return 0;
+}
+
+static bool is_name(const char *text)
+{
+    size_t length = strlen(text);
+    return length > 0 && length <= NAME_LENGTH_MAX &&
+           strspn(text, DIGITS "abcdefghijklmnopqrstuvwxyz-.") == length;
+}
+
+/* Parses NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE[.svc[.DOMAIN]][:PORT]; modifies @text. */
+static int parse_service(char *text, struct explain_query *query, struct error *err)
+{
+    char *port = text, *name = strsep(&port, ":"), *domain = NULL, *namespace, *service;
+    if (strchr(name, '/')) {
+        service = name;
+        namespace = strsep(&service, "/");
+    } else {
+        domain = name;
+        service = strsep(&domain, ".");
+        namespace = strsep(&domain, ".");
+    }
+    if (!namespace || !is_name(namespace) || !is_name(service) || (port && !is_name(port)) ||
+        (domain && strcmp(domain, "svc") != 0 && strncmp(domain, "svc.", 4) != 0))
+        return error_set(err, "%s", forms);
+    query->service_id = xasprintf("%s/%s", namespace, service);
+    query->port_name = xstrdup(port);
+    return 0;
+}
+
+int explain_query_parse(const char *text, struct explain_query *query, struct error *err)
+{
+    memset(query, 0, sizeof(*query));
+    if (strlen(text) > TEXT_MAX)
+        return error_set(err, "it is too long");
+    char *place = xstrdup(text), *service = xstrdup(text);
+    int result = parse_place(place, query, err);
+    if (result > 0) {
+        memset(query, 0, sizeof(*query));
+        result = parse_service(service, query, err);
+    }
+    free(place);
+    free(service);
+    if (result)
+        explain_query_clear(query);
+    else
+        query->text = xstrdup(text);
+    return result;
+}
 
 /* Version of the answer: incremented when a field is removed or changes its meaning. */
 #define SCHEMA 3
@@ -10,23 +135,24 @@
 /* Limits of one answer. An item costs some 10 us, so the loop is blocked for less than 50 ms, or
  * half a second with all=true. */
 #define ENDPOINTS_MOST 1000 /* listed */
-#define LOOKUPS_MOST 2000   /* elements queried from the kernel */
-#define ENTRIES_MOST 1000   /* ports, addresses, rivals, slices, source ranges */
+#define ELEMENTS_MOST 2000  /* queried from the kernel */
+#define OTHERS_MOST 1000    /* ports, addresses, rivals, slices, source ranges */
 #define TIMES_FOR_ALL 8
 
-bool explain_may_add(struct explainer *e, enum left_out what)
+bool explain_take(struct explainer *e, enum item item, size_t n)
 {
-    if (e->entries == 0) {
-        e->left_out[what]++;
+    size_t *budget = item == ITEM_ENDPOINT  ? &e->endpoints
+                     : item == ITEM_ELEMENT ? &e->elements
+                                            : &e->others;
+    if (*budget < n) {
+        e->omitted[item] += n;
         return false;
     }
-    e->entries--;
+    *budget -= n;
     return true;
 }
 
 /* ---- what was asked ---- */
-
-static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
 
 /* The default protocol is TCP, unless only another one has the address and port. */
 static const struct frontend_state *find_frontend(struct explainer *e)
@@ -111,7 +237,7 @@ static void describe_surroundings(struct explainer *e)
             facts_add(encodings, fact_text(object_kind_name(kind), from->encodings[kind]));
 }
 
-/* ---- in short ---- */
+/* ---- the summary ---- */
 
 /* Summarises the queried address, or the first address of each port and family of a Service. */
 static void sum_up(struct explainer *e)
@@ -155,25 +281,25 @@ static const char *explain_named(struct explainer *e)
     return "noSuchPort";
 }
 
-/* ---- all of it ---- */
+/* ---- the answer ---- */
 
-static void add_left_out(struct explainer *e)
+static void add_omitted(struct explainer *e)
 {
     static const struct {
         const char *key, *text;
-    } names[] = {[LEFT_PORTS] = {"ports", "ports"},
-                 [LEFT_FRONTENDS] = {"frontends", "addresses"},
-                 [LEFT_RIVALS] = {"rivals", "Services that want the same address"},
-                 [LEFT_SOURCE_RANGES] = {"sourceRanges", "source ranges"},
-                 [LEFT_SLICES] = {"slices", "slices"},
-                 [LEFT_ENDPOINTS] = {"endpoints", "endpoints"},
-                 [LEFT_ELEMENTS] = {"elements", "elements of the kernel"}};
+    } names[] = {[ITEM_PORT] = {"ports", "ports"},
+                 [ITEM_FRONTEND] = {"frontends", "addresses"},
+                 [ITEM_RIVAL] = {"rivals", "Services that want the same address"},
+                 [ITEM_SOURCE_RANGE] = {"sourceRanges", "source ranges"},
+                 [ITEM_SLICE] = {"slices", "slices"},
+                 [ITEM_ENDPOINT] = {"endpoints", "endpoints"},
+                 [ITEM_ELEMENT] = {"elements", "elements of the kernel"}};
     cJSON *to = cJSON_AddObjectToObject(e->root, "leftOut");
     char *text = NULL;
-    for (size_t i = 0; i < LEFT_COUNT; i++) {
-        facts_add(to, fact_number(names[i].key, (double)e->left_out[i]));
-        if (e->left_out[i])
-            xjoin(&text, "%zu %s", e->left_out[i], names[i].text);
+    for (size_t i = 0; i < ITEM_COUNT; i++) {
+        facts_add(to, fact_number(names[i].key, e->omitted[i]));
+        if (e->omitted[i])
+            xjoin(&text, "%zu %s", e->omitted[i], names[i].text);
     }
     if (text)
         explain_note(e, "omitted to keep this short: %s (ask for one port or address%s)", text,
@@ -188,8 +314,8 @@ cJSON *explain(const struct explain_sources *sources, const void *asked)
     struct explainer e = {.from = sources,
                           .query = query,
                           .endpoints = times * ENDPOINTS_MOST,
-                          .lookups = times * LOOKUPS_MOST,
-                          .entries = times * ENTRIES_MOST,
+                          .elements = times * ELEMENTS_MOST,
+                          .others = times * OTHERS_MOST,
                           .root = cJSON_CreateObject()};
     const struct frontend_state *target = find(&e);
     facts_add(e.root, fact_text("kind", EXPLAIN_KIND), fact_number("schema", SCHEMA),
@@ -207,10 +333,10 @@ cJSON *explain(const struct explain_sources *sources, const void *asked)
         facts_add(e.root, fact_text("found", "service"));
         explain_service(&e, port->owner, port, NULL);
     } else {
-        explain_nobodys(&e);
+        explain_unclaimed(&e);
     }
     sum_up(&e);
-    add_left_out(&e);
+    add_omitted(&e);
     explain_kernel_close(&e);
     decision_free(&e.decision);
     return e.root;

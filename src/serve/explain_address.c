@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Explains an address or port that no Service claims: whose endpoint it is, where its traffic goes,
  * and which Service may have been meant. */
-#include "explainer.h"
+#include "explain.h"
 
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
             (!policy.local || policy.external) && has_backend(&e->decision.cluster, backend);
         bool local = policy.local && has_backend(&e->decision.local, backend);
         if (it->target->winner != port || (!cluster && !local) ||
-            !explain_may_add(e, LEFT_FRONTENDS))
+            !explain_take(e, ITEM_FRONTEND, 1))
             continue;
         const char *text = FRONTEND_TEXT(&it->target->frontend);
         facts_append_text(frontends, "%s", text);
@@ -164,7 +164,7 @@ static const char *judge(const struct explainer *e, const char **what)
     return "nothing";
 }
 
-void explain_nobodys(struct explainer *e)
+void explain_unclaimed(struct explainer *e)
 {
     size_t n_meant = 0, n_uses = 0;
     const char *what, *found;

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which endpoints of a service port this node uses, and why not the others. */
-#include "explainer.h"
+#include "explain.h"
 
 #include <string.h>
-
-/* A slice and the index of its first endpoint in listing.gathered. */
-struct share {
-    const struct endpoint_slice *slice;
-    size_t first;
-};
 
 struct listing {
     struct explainer *e;
@@ -16,8 +10,7 @@ struct listing {
     struct service_port_ref ref;
     struct selection_basis basis;
     uint8_t needed;        /* SET_... flags */
-    endpoint_vec gathered; /* ordered by place, with duplicates */
-    VEC(struct share) shares;
+    endpoint_vec gathered; /* of the slices so far, with duplicates */
     cJSON *items;
     size_t total, listed;
 };
@@ -47,13 +40,11 @@ static void add_connections(struct explainer *e, enum family family, const struc
     struct error err = {0};
     uint64_t total;
     if (!e->socket || !e->table[family] || e->from->from_manifests ||
-        ruleset_counting(ruleset) != COUNT_ENDPOINTS)
+        ruleset_counting(ruleset) != COUNT_ENDPOINTS || !explain_take(e, ITEM_ELEMENT, 1))
         return;
-    if (e->lookups == 0)
-        e->left_out[LEFT_ELEMENTS]++;
-    else if (e->lookups--, ruleset_endpoint_connections(ruleset, e->socket, e->decision.port->id,
-                                                        backend, &total, &err) == 0)
-        facts_add(item, fact_number("connections", (double)total));
+    if (ruleset_endpoint_connections(ruleset, e->socket, e->decision.port->id, backend, &total,
+                                     &err) == 0)
+        facts_add(item, fact_number("connections", total));
     error_clear(&err);
 }
 
@@ -72,6 +63,12 @@ static void add_conclusion(const struct listing *l, const char *cluster, const c
         facts_add(item, fact_text("text", wants_cluster ? cluster : local));
 }
 
+static void add_verdict(cJSON *item, const char *set, const struct verdict *verdict)
+{
+    facts_add(cJSON_AddObjectToObject(item, set), fact_flag("used", !verdict->text),
+              fact_text("reason", verdict->code), fact_text("text", verdict->text));
+}
+
 /* Lists an endpoint; port 0 means it has none. */
 static void list(struct listing *l, const struct endpoint *endpoint, const char *slice,
                  const struct verdict *cluster, const struct verdict *local)
@@ -81,11 +78,8 @@ static void list(struct listing *l, const struct endpoint *endpoint, const char 
     const struct backend backend = {endpoint->address, endpoint->port};
     const char *address = ADDRESS_TEXT(l->ref.family, &endpoint->address);
     l->total++;
-    if (l->e->endpoints == 0) {
-        l->e->left_out[LEFT_ENDPOINTS]++;
+    if (!explain_take(l->e, ITEM_ENDPOINT, 1))
         return;
-    }
-    l->e->endpoints--;
     l->listed++;
     cJSON *item = facts_append(l->items);
     facts_add(
@@ -98,93 +92,83 @@ static void list(struct listing *l, const struct endpoint *endpoint, const char 
     cJSON_AddItemToObject(item, "nodeHints", cJSON_CreateStringArray(hints->names, hints->n_nodes));
     cJSON_AddItemToObject(item, "zoneHints",
                           cJSON_CreateStringArray(hints->names + hints->n_nodes, hints->n_zones));
-    facts_add(cJSON_AddObjectToObject(item, "cluster"), fact_flag("used", !cluster->text),
-              fact_text("reason", cluster->code), fact_text("text", cluster->text));
-    facts_add(cJSON_AddObjectToObject(item, "local"), fact_flag("used", !local->text),
-              fact_text("reason", local->code), fact_text("text", local->text));
+    add_verdict(item, "cluster", cluster);
+    add_verdict(item, "local", local);
     add_conclusion(l, cluster->text, local->text, item);
     add_connections(l->e, l->ref.family, &backend, item);
 }
 
-/* The slice of the endpoint at @place. */
-static const char *slice_at(const struct listing *l, size_t place)
-{
-    const char *id = NULL;
-    vec_each (&l->shares, share) {
-        if (share->first > place)
-            break;
-        id = share->slice->id;
-    }
-    return id;
-}
-
-static int compare_places(const void *a, const void *b)
+static int compare_backends(const void *a, const void *b)
 {
     const struct endpoint *p = a, *q = b;
     return backend_compare(&(struct backend){p->address, p->port},
                            &(struct backend){q->address, q->port});
 }
 
-static bool has_port(const struct listing *l, const struct endpoint_slice *slice)
-{
-    return endpoint_slice_ports(slice, l->ref.port_name, l->ref.protocol).n > 0;
-}
-
-/* Lists the merged endpoints, then duplicates that lost against one of them, then endpoints of
- * slices of this family that lack the port. */
-static void list_all(struct listing *l)
+/* Lists the endpoints of a slice with the port. Those that are not merged lost against a copy. */
+static void list_slice(struct listing *l, const struct endpoint_slice *slice)
 {
     const endpoint_vec *merged = &l->e->decision.endpoints;
-    vec_each (merged, it)
-        list(l, it, slice_at(l, it->place),
-             &verdicts[endpoint_cluster_verdict(it, l->here, &l->basis)],
-             &verdicts[endpoint_local_verdict(it, l->here, &l->basis)]);
-    for (size_t i = 0; l->gathered.n > merged->n && i < l->gathered.n; i++) {
-        const struct endpoint *copy = &l->gathered.v[i], *winner;
-        winner = bsearch(copy, merged->v, merged->n, sizeof(*copy), compare_places);
-        if (winner && winner->place != copy->place)
-            list(l, copy, slice_at(l, copy->place), &duplicate, &duplicate);
+    size_t i = l->gathered.n;
+    for (endpoint_slice_gather(slice, &l->ref, &l->gathered); i < l->gathered.n; i++) {
+        const struct endpoint *it = &l->gathered.v[i], *winner;
+        winner = bsearch(it, merged->v, merged->n, sizeof(*it), compare_backends);
+        if (winner && winner->place == it->place)
+            list(l, it, slice->id, &verdicts[endpoint_cluster_verdict(it, l->here, &l->basis)],
+                 &verdicts[endpoint_local_verdict(it, l->here, &l->basis)]);
+        else
+            list(l, it, slice->id, &duplicate, &duplicate);
     }
-    vec_each (&l->shares, share) {
-        if (share->slice->family != l->ref.family || has_port(l, share->slice))
-            continue;
-        vec_each (&share->slice->endpoints, it)
-            list(l,
-                 &(struct endpoint){.address = it->address,
-                                    .node_name = it->node_name,
-                                    .hints = it->hints,
-                                    .flags = it->flags,
-                                    .zone = it->zone},
-                 share->slice->id, &portless, &portless);
-    }
+}
+
+static void list_slice_without_port(struct listing *l, const struct endpoint_slice *slice)
+{
+    vec_each (&slice->endpoints, it)
+        list(l,
+             &(struct endpoint){.address = it->address,
+                                .node_name = it->node_name,
+                                .hints = it->hints,
+                                .flags = it->flags,
+                                .zone = it->zone},
+             slice->id, &portless, &portless);
 }
 
 /* ---- slices ---- */
 
-/* Skips slices of the other family: it lists them itself. */
-static void add_slices(struct listing *l, cJSON *to)
+static void add_slice(const struct listing *l, const struct endpoint_slice *slice, bool has_port,
+                      const object_versions_vec *versions, cJSON *to)
 {
+    /* Why it adds no endpoints to this port; NULL: it does. */
+    char *reason = !has_port             ? xasprintf("it has no %s port named \"%s\"",
+                                                     protocol_name(l->ref.protocol), l->ref.port_name)
+                   : !slice->endpoints.n ? xstrdup("it has no endpoints")
+                                         : NULL;
+    bool outdated = false;
+    vec_each (versions, it)
+        outdated = outdated || (it->rejected && strcmp(it->id, slice->id) == 0);
+    facts_add(to, fact_text("name", slice->id), fact_text("family", family_name(slice->family)),
+              fact_number("endpoints", slice->endpoints.n), fact_flag("used", !reason),
+              fact_text("text", reason), fact_flag("outdated", outdated));
+    free(reason);
+}
+
+/* Adds the slices of the family and their endpoints. */
+static void add_slices(struct listing *l, cJSON *slices)
+{
+    const struct endpoint_slice_cache *cache = l->e->from->slices;
+    const struct endpoint_slice *slice;
     object_versions_vec versions = {0};
-    cJSON *array = cJSON_AddArrayToObject(to, "slices");
-    endpoint_slice_cache_versions(l->e->from->slices, l->ref.service_id, &versions);
-    vec_each (&l->shares, share) {
-        const struct endpoint_slice *slice = share->slice;
-        bool outdated = false;
-        if (slice->family != l->ref.family || !explain_may_add(l->e, LEFT_SLICES))
+    endpoint_slice_cache_versions(cache, l->ref.service_id, &versions);
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(cache, l->ref.service_id, i)); i++) {
+        if (slice->family != l->ref.family)
             continue;
-        vec_each (&versions, it)
-            outdated = outdated || (it->rejected && strcmp(it->id, slice->id) == 0);
-        /* Why it adds no endpoints to this port; NULL: it does. */
-        char *reason = !has_port(l, slice)
-                           ? xasprintf("it has no %s port named \"%s\"",
-                                       protocol_name(l->ref.protocol), l->ref.port_name)
-                       : !slice->endpoints.n ? xstrdup("it has no endpoints")
-                                             : NULL;
-        facts_add(facts_append(array), fact_text("name", slice->id),
-                  fact_text("family", family_name(slice->family)),
-                  fact_number("endpoints", (double)slice->endpoints.n), fact_flag("used", !reason),
-                  fact_text("text", reason), fact_flag("outdated", outdated));
-        free(reason);
+        bool has_port = endpoint_slice_ports(slice, l->ref.port_name, l->ref.protocol).n > 0;
+        if (has_port)
+            list_slice(l, slice);
+        else
+            list_slice_without_port(l, slice);
+        if (explain_take(l->e, ITEM_SLICE, 1))
+            add_slice(l, slice, has_port, &versions, facts_append(slices));
     }
     vec_free(&versions);
 }
@@ -232,27 +216,19 @@ void explain_endpoints(struct explainer *e, cJSON *to)
 {
     const struct port_state *port = e->decision.port;
     const endpoint_vec *merged = &e->decision.endpoints;
-    const struct endpoint_slice *slice;
     struct listing l = {.e = e,
                         .here = &policy_surroundings(e->from->policy)->location,
                         .ref = {port->owner->service->id, port->family, port_state_spec(port)->name,
                                 port->protocol},
                         .needed = decision_sets_needed(port)};
     l.basis = selection_basis(merged->v, merged->n, l.here);
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, l.ref.service_id, i));
-         i++) {
-        vec_push(&l.shares, (struct share){slice, l.gathered.n});
-        endpoint_slice_gather(slice, &l.ref, &l.gathered);
-    }
     add_topology(&l, to);
     cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
     l.items = cJSON_AddArrayToObject(endpoints, "items");
-    list_all(&l);
-    facts_add(endpoints, fact_number("total", (double)l.total),
-              fact_number("inCluster", (double)e->decision.selection.cluster_size),
-              fact_number("inLocal", (double)e->decision.selection.local_size),
+    add_slices(&l, cJSON_AddArrayToObject(to, "slices"));
+    facts_add(endpoints, fact_number("total", l.total),
+              fact_number("inCluster", e->decision.selection.cluster_size),
+              fact_number("inLocal", e->decision.selection.local_size),
               fact_flag("truncated", l.listed < l.total));
-    add_slices(&l, to);
     vec_free(&l.gathered);
-    vec_free(&l.shares);
 }

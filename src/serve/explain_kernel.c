@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Compares the kernel's elements with the decision. */
-#include "explainer.h"
+#include "explain.h"
 
 #include <math.h>
 
@@ -100,21 +100,19 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
     bool pending = !e->from->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
     bool refused = ruleset_is_refused(ruleset, frontend);
     e->probed = true;
-    e->left_out[LEFT_ELEMENTS] += probe->skipped;
+    e->omitted[ITEM_ELEMENT] += probe->skipped;
     add_value(to, "services", probe->service);
     add_value(to, "ports", probe->all.value);
     add_backends(to, "endpoints", family, &probe->all);
     add_value(to, "localPorts", probe->local.value);
     add_backends(to, "localEndpoints", family, &probe->local);
-    facts_add(to, fact_flag("rejected", probe->rejected), fact_flag("dropped", probe->dropped),
-              fact_flag("restricted", probe->source_list != 0),
-              fact_flag("clusterIP", probe->cluster_ip),
-              fact_number("affinityTimeoutSeconds", probe->affinity_timeout),
-              fact_number("sourceList", probe->source_list),
-              fact_number("sourceRanges", (double)probe->sources),
-              fact_number("notLookedAt", (double)probe->skipped),
-              fact_flag("agrees", probe->differences.n == 0), fact_flag("refused", refused),
-              fact_flag("pending", pending));
+    facts_add(
+        to, fact_flag("rejected", probe->rejected), fact_flag("dropped", probe->dropped),
+        fact_flag("restricted", probe->source_list != 0), fact_flag("clusterIP", probe->cluster_ip),
+        fact_number("affinityTimeoutSeconds", probe->affinity_timeout),
+        fact_number("sourceList", probe->source_list), fact_number("sourceRanges", probe->sources),
+        fact_number("notLookedAt", probe->skipped), fact_flag("agrees", probe->differences.n == 0),
+        fact_flag("refused", refused), fact_flag("pending", pending));
     vec_each (&probe->differences, it)
         add_difference(e, family, text, it->set, it->text);
     if (pending)
@@ -151,12 +149,10 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
     const struct probe_subject subject = {frontend, route, route ? &port : NULL};
     struct probe probe = {0};
     struct error err = {0};
-    bool asks = e->socket && e->table[frontend->family], done = false;
-    if (asks && e->lookups < FRONTEND_LOOKUPS) {
-        e->left_out[LEFT_ELEMENTS] += FRONTEND_LOOKUPS;
-    } else if (asks) {
-        e->lookups -= FRONTEND_LOOKUPS;
-        done = ruleset_probe(ruleset, e->socket, &subject, &e->lookups, &probe, &err) == 0 &&
+    bool done = false;
+    if (e->socket && e->table[frontend->family] &&
+        explain_take(e, ITEM_ELEMENT, FRONTEND_LOOKUPS)) {
+        done = ruleset_probe(ruleset, e->socket, &subject, &e->elements, &probe, &err) == 0 &&
                (route || probe_service_cidrs(e, frontend, &err) == 0);
         if (!done)
             do_not_ask(e, err.text);
@@ -171,26 +167,12 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
 
 /* ---- all of it ---- */
 
-static void sum_up(struct explainer *e)
-{
-    int n = cJSON_GetArraySize(e->differences);
-    bool some = e->left_out[LEFT_ELEMENTS] > 0;
-    if (n > 0)
-        explain_say(e, "The kernel's elements do NOT match: see the %d %s.", n,
-                    n == 1 ? "difference" : "differences");
-    else if (e->not_asked)
-        explain_say(e, "The kernel was not asked: %s.", e->not_asked);
-    else if (e->probed)
-        explain_say(e, "The kernel's elements %s; %s.", some ? "that were compared match" : "match",
-                    some ? "others, and its rules, were not compared"
-                         : "its rules were not compared");
-}
-
 void explain_kernel_close(struct explainer *e)
 {
-    bool differs = e->differences->child != NULL, asked = e->probed && !e->not_asked;
+    int n = cJSON_GetArraySize(e->differences);
+    bool asked = e->probed && !e->not_asked, some = e->omitted[ITEM_ELEMENT] > 0;
     facts_add(e->kernel, fact_flag("asked", asked), fact_text("reason", e->not_asked),
-              differs || asked ? fact_flag("agrees", !differs) : fact_text("agrees", NULL));
+              n || asked ? fact_flag("agrees", n == 0) : fact_text("agrees", NULL));
     cJSON *failures = cJSON_AddObjectToObject(e->kernel, "failures");
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
         const char *failure = e->from->family[family].failure, *name = family_name(family);
@@ -199,7 +181,15 @@ void explain_kernel_close(struct explainer *e)
             explain_note(e, "%s: the last changes are not applied, the kernel rejected them: %s",
                          name, failure);
     }
-    sum_up(e);
+    if (n > 0)
+        explain_say(e, "The kernel's elements do NOT match: see the %d %s.", n,
+                    n == 1 ? "difference" : "differences");
+    else if (e->not_asked)
+        explain_say(e, "The kernel was not asked: %s.", e->not_asked);
+    else if (asked)
+        explain_say(e, "The kernel's elements %s; %s.", some ? "that were compared match" : "match",
+                    some ? "others, and its rules, were not compared"
+                         : "its rules were not compared");
     nft_socket_close(e->socket);
     free(e->not_asked);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Explains a Service: its policies, its ports, their addresses, and where connections go. */
-#include "explainer.h"
+#include "explain.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ static void add_traffic(cJSON *array, const char *from, const char *action, size
                         const char *set)
 {
     facts_add(facts_append(array), fact_text("from", from), fact_text("action", action),
-              fact_number("endpoints", (double)endpoints), fact_text("set", set));
+              fact_number("endpoints", endpoints), fact_text("set", set));
 }
 
 static const char *why_nothing_serves(const struct explainer *e)
@@ -159,10 +159,10 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
           *traffic = cJSON_AddArrayToObject(to, "traffic"),
           *ranges = cJSON_AddArrayToObject(to, "sourceRanges");
     for (const struct claim *it = target->claims; ours && it; it = it->next_of_target)
-        if (it != claim && explain_may_add(e, LEFT_RIVALS))
+        if (it != claim && explain_take(e, ITEM_RIVAL, 1))
             add_rival(facts_append(rivals), it, claims_reason(claim, it));
     for (size_t i = 0; ours && route.sources && i < route.n_sources; i++)
-        if (explain_may_add(e, LEFT_SOURCE_RANGES))
+        if (explain_take(e, ITEM_SOURCE_RANGE, 1))
             facts_append_text(ranges, "%s", RANGE_TEXT(frontend->family, &route.sources[i]));
     char *text = ours     ? explain_route(e, &route, traffic)
                  : winner ? xasprintf("belongs to %s, which %s", winner->port->owner->service->id,
@@ -208,7 +208,7 @@ static void add_frontends(struct explainer *e, cJSON *to)
     if (asked)
         add_frontend(e, asked, facts_append(array));
     vec_each (&claims, it)
-        if (explain_may_add(e, LEFT_FRONTENDS))
+        if (explain_take(e, ITEM_FRONTEND, 1))
             add_frontend(e, *it, facts_append(array));
     vec_free(&claims);
 }
@@ -216,7 +216,7 @@ static void add_frontends(struct explainer *e, cJSON *to)
 /* ---- ports ---- */
 
 /* Deciding a port's endpoints has a cost too, even if none is listed. */
-#define ENDPOINTS_AN_ENTRY 16
+#define ENDPOINTS_PER_ITEM 16
 
 static void add_port(struct explainer *e, const struct port_state *port, cJSON *to)
 {
@@ -232,8 +232,8 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
               fact_flag("brief", e->by_address && family != e->asked.family));
     add_frontends(e, to);
     explain_endpoints(e, to);
-    size_t cost = e->decision.endpoints.n / ENDPOINTS_AN_ENTRY;
-    e->entries -= cost < e->entries ? cost : e->entries;
+    size_t cost = e->decision.endpoints.n / ENDPOINTS_PER_ITEM;
+    e->others -= cost < e->others ? cost : e->others;
     if (!e->from->family[family].ruleset)
         explain_note(e, "%s is not proxied on this node", family_name(family));
     if (spec->node_port && policy_node_port_addresses(e->from->policy, family)->n == 0)
@@ -280,7 +280,7 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
     bool outdated = explain_is_outdated(e, service->id), dated = service->created != INT64_MAX;
     char created[CLOCK_RFC3339_SIZE] = "";
     if (dated)
-        clock_format((double)service->created, 3, created);
+        clock_format(service->created, 3, created);
     const char *name = strchr(service->id, '/') + 1;
     facts_format(to, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
     facts_add(to, fact_text("name", name), fact_text("created", dated ? created : NULL),
@@ -293,7 +293,7 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
     cJSON *ranges = cJSON_AddArrayToObject(to, "sourceRanges");
     for (enum family family = 0; family < FAMILY_COUNT; family++)
         vec_each (&service_outside(service)->source_ranges[family], range)
-            if (explain_may_add(e, LEFT_SOURCE_RANGES))
+            if (explain_take(e, ITEM_SOURCE_RANGE, 1))
                 facts_append_text(ranges, "%s", RANGE_TEXT(family, range));
     if (outdated)
         explain_note(e,
@@ -323,7 +323,7 @@ static void add_health_check(struct explainer *e, cJSON *to, const struct servic
                   fact_nonzero("status", !open                          ? 0
                                          : ready && !e->from->unhealthy ? 200
                                                                         : 503),
-                  fact_number("localEndpoints", (double)ready));
+                  fact_number("localEndpoints", ready));
         if (!open)
             explain_note(e,
                          "healthCheckNodePort %u does not answer everywhere over %s: it has no "
@@ -351,7 +351,7 @@ static void note_slices(struct explainer *e, const struct service *service)
     }
     endpoint_slice_cache_versions(e->from->slices, service->id, &versions);
     vec_each (&versions, it)
-        if (it->rejected && explain_may_add(e, LEFT_SLICES))
+        if (it->rejected && explain_take(e, ITEM_SLICE, 1))
             explain_note(e, "EndpointSlice %s is invalid%s: the log names the field", it->id,
                          it->received ? ", an older version of it is used" : "");
     vec_free(&versions);
@@ -374,7 +374,7 @@ size_t explain_service(struct explainer *e, const struct service_state *state,
         qsort_r(ports.v, n, sizeof(*ports.v), compare_ports, &family);
     /* Always list the first port. */
     vec_each (&ports, port)
-        if (port == ports.v || explain_may_add(e, LEFT_PORTS))
+        if (port == ports.v || explain_take(e, ITEM_PORT, 1))
             add_port(e, *port, facts_append(to));
     vec_free(&ports);
     if (!state->service->skipped)

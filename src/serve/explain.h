@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The state of explain() while it builds an answer. */
-#ifndef KUBE_NFTD_SRC_SERVE_EXPLAINER_H
-#define KUBE_NFTD_SRC_SERVE_EXPLAINER_H
+#ifndef KUBE_NFTD_SRC_SERVE_EXPLAIN_H
+#define KUBE_NFTD_SRC_SERVE_EXPLAIN_H
 
-#include "kube-nftd/netlink.h"
 #include "kube-nftd/serve.h"
 
 /* Items that an answer may omit to keep it short. */
-enum left_out {
-    LEFT_PORTS,
-    LEFT_FRONTENDS,
-    LEFT_RIVALS,
-    LEFT_SOURCE_RANGES,
-    LEFT_SLICES,
-    LEFT_ENDPOINTS,
-    LEFT_ELEMENTS, /* of the kernel, not compared */
-    LEFT_COUNT
+enum item {
+    ITEM_PORT,
+    ITEM_FRONTEND,
+    ITEM_RIVAL,
+    ITEM_SOURCE_RANGE,
+    ITEM_SLICE,
+    ITEM_ENDPOINT,
+    ITEM_ELEMENT, /* of the kernel, to compare */
+    ITEM_COUNT
 };
 
 struct explainer {
@@ -24,8 +23,8 @@ struct explainer {
     /* The query has an address, or a lone port that is a NodePort of a Service. */
     bool by_address;
     struct frontend asked;
-    size_t endpoints, lookups, entries; /* what remains of the budgets */
-    size_t left_out[LEFT_COUNT];
+    size_t endpoints, elements, others; /* what remains of the budgets */
+    size_t omitted[ITEM_COUNT];
     struct nft_socket *socket; /* NULL: the kernel is not queried */
     char *not_asked;           /* why not; owned */
     bool table[FAMILY_COUNT];  /* exists and can be read */
@@ -44,8 +43,9 @@ struct explainer {
 #define BACKEND_TEXT(family, backend) backend_format(family, backend, (char[BACKEND_TEXT_SIZE]){0})
 #define FRONTEND_TEXT(frontend) frontend_format(frontend, (char[FRONTEND_TEXT_SIZE]){0})
 
-/** Takes one entry from the budget. If none is left, counts @what as omitted and returns false. */
-bool explain_may_add(struct explainer *e, enum left_out what);
+/** Takes @n of @item from their budget. If fewer are left, counts them as omitted and returns
+ * false. */
+bool explain_take(struct explainer *e, enum item item, size_t n);
 
 /* ---- explain_kernel.c ---- */
 
@@ -78,6 +78,6 @@ bool explain_is_outdated(const struct explainer *e, const char *id);
 /* ---- explain_address.c ---- */
 
 /** Explains e->asked, which no Service claims: "found", "summary" and "notes" of the answer. */
-void explain_nobodys(struct explainer *e);
+void explain_unclaimed(struct explainer *e);
 
 #endif
