@@ -47,8 +47,6 @@ struct ruleset_config {
     bool owned;         /* create the table with an owner: other programs cannot change it */
     uint32_t dump_most; /* with more slots, a read-back fetches them by key; 0: the number from
                          * which that is faster */
-    uint32_t portion; /* limit per transaction: changed elements of source lists, and slots of large
-                       * frontends; 0: thousands */
     /* Called for each UDP frontend of an adopted table that is no longer desired: its flows are
      * stale once it is deleted. May be NULL. */
     void (*abandoned)(void *ctx, const struct frontend *frontend);

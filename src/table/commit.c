@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Frontends with at most 1/PORTION_OF_FEW of a portion get all slots at once. */
-#define PORTION_OF_FEW 8
 /* Bytes per transaction. The kernel grows its hash tables only between transactions: within a
  * single one, initially empty tables fill ever more slowly. */
 #define PIECE_OF_NEW ((size_t)256 * 1024)
@@ -53,29 +51,25 @@ static void queue_trim(struct ruleset *rs, struct port_entry *port, double now)
     vec_push(&rs->trims, port);
 }
 
-/* Marks trims that are due at @now dirty for this commit, one portion at most. So trims commit at
- * most once per RULESET_TRIM_DELAY, unless they exceed a portion. */
+/* Marks trims that are due at @now dirty for this commit. So trims commit at most once per
+ * RULESET_TRIM_DELAY. */
 static void begin_trims(struct ruleset *rs, double now)
 {
-    size_t n = 0, weight = 0;
-    bool more = false;
+    size_t n = 0;
     if (rs->trims.n == 0 || now < rs->trim_time)
         return;
     vec_each (&rs->trims, it) {
         struct port_entry *port = *it;
-        const bool due = now >= port->shrunk_at + RULESET_TRIM_DELAY;
-        if (!due || weight >= rs->config.portion) {
-            more = more || due;
+        if (now < port->shrunk_at + RULESET_TRIM_DELAY) {
             rs->trims.v[n++] = port;
             continue;
         }
-        weight += 1 + port_leftovers(rs, port);
         port->entry.trimming = false;
         ruleset_mark_dirty(rs, &port->entry);
         port->entry.trim = port->entry.dirty;
     }
     rs->trims.n = n;
-    rs->trim_time = more ? now : now + RULESET_TRIM_DELAY;
+    rs->trim_time = now + RULESET_TRIM_DELAY;
 }
 
 static void note_left(struct ruleset *rs, struct port_entry *port)
@@ -93,7 +87,7 @@ static void finish_port(struct ruleset *rs, struct port_entry *port, double now)
     port->entry.left = false;
     if (port->entry.dirty || port->entry.quarantined)
         return;
-    if (port_leftovers(rs, port) > 0)
+    if (port_has_leftovers(port))
         queue_trim(rs, port, now);
     else if (!in_use && !port->entry.trimming)
         ruleset_free_entry(rs, &port->entry);
@@ -119,7 +113,7 @@ static void apply_port(struct ruleset *rs, struct port_entry *port, double now)
 {
     uint32_t kept[PARTS];
     for (enum port_part which = 0; which < PARTS; which++)
-        kept[which] = port_kept_slots(rs, port, which);
+        kept[which] = port_kept_slots(port, which);
     apply_numbers(rs, &port->entry, now);
     for (enum port_part which = 0; which < PARTS; which++) {
         struct slot_table *slots = port_slots(port, which);
@@ -129,15 +123,6 @@ static void apply_port(struct ruleset *rs, struct port_entry *port, double now)
             slots->n_slots = kept[which];
         slots_apply(slots);
     }
-    /* Slots sent ahead may become undesired: they are then trimmed as late as slots that were in
-     * use. */
-    if (port->entry.staged || port->entry.trimming)
-        port->shrunk_at = now;
-    if (port->entry.staged && port->entry.trim)
-        queue_trim(rs, port, now);
-    port->entry.trim = false;
-    if (port->entry.staged)
-        return;
     port->renumbered = false;
     entry_clean(&port->entry);
     quarantine_end(rs, &port->entry);
@@ -170,19 +155,16 @@ static void add_new_instances(struct ruleset *rs)
  * come first. */
 static void apply(struct ruleset *rs, double now)
 {
-    size_t n_staged = 0;
     vec_each (&rs->dirty, it)
         if ((*it)->is_port)
             apply_port(rs, as_port(*it), now);
     vec_each (&rs->dirty, it) {
-        if ((*it)->staged)
-            rs->dirty.v[n_staged++] = *it;
-        else if ((*it)->is_port)
+        if ((*it)->is_port)
             note_left(rs, as_port(*it));
         else
             apply_frontend(rs, as_frontend(*it), now);
     }
-    rs->dirty.n = n_staged;
+    rs->dirty.n = 0;
     vec_each (&rs->left, it)
         finish_port(rs, *it, now);
     vec_clear_few(&rs->left);
@@ -223,52 +205,6 @@ static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct rule
     return result;
 }
 
-/* ---- portions ---- */
-
-/* Taking numbers from backends requires taking their slots in the same transaction. */
-static bool goes_whole(const struct ruleset *rs, const struct port_entry *port)
-{
-    const size_t weight = slots_weight(&port->all) + (port->local ? slots_weight(port->local) : 0);
-    return weight <= rs->config.portion / PORTION_OF_FEW ||
-           entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry) ||
-           entry_desired(SET_AFFINITY_TIMEOUTS, &port->entry);
-}
-
-/* Stages some slots of very large service ports, latest entries first; their frontends wait until
- * all slots are applied. */
-static void stage(struct ruleset *rs)
-{
-    size_t room = rs->is_read ? SIZE_MAX : rs->config.portion;
-    for (size_t i = rs->dirty.n; i > 0; i--) {
-        struct entry *entry = rs->dirty.v[i - 1];
-        if (!entry->is_port)
-            continue;
-        bool staged = false;
-        const bool whole = goes_whole(rs, as_port(entry));
-        for (enum port_part which = 0; which < PARTS; which++) {
-            struct slot_table *slots = port_slots(as_port(entry), which);
-            if (!slots)
-                continue;
-            const size_t n = slots_stage(slots, whole ? SIZE_MAX : room);
-            staged = staged || n < slots_weight(slots);
-            room -= whole ? 0 : n;
-        }
-        entry->staged = staged;
-    }
-    vec_each (&rs->dirty, it)
-        if (!(*it)->is_port)
-            (*it)->staged = as_frontend(*it)->port && as_frontend(*it)->port->entry.staged;
-}
-
-/* After a read-back or for a missing table lists are complete at once: a waiting frontend would not
- * hold the list it has applied. */
-static void fill_lists(struct ruleset *rs, bool was_known, double now)
-{
-    size_t most = was_known ? rs->config.portion : SIZE_MAX;
-    ruleset_fill_lists(rs, &most);
-    source_lists_trim(&rs->lists, &rs->plain, now, &most);
-}
-
 /* ---- commits ---- */
 
 /*
@@ -294,7 +230,6 @@ static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly
         quarantine_sort_dirty(rs);
     if (!rs->table_missing && commit_instances(rs, socket, singly, stats, err))
         return -1;
-    stage(rs);
     begin_batch(rs, singly);
     if (ruleset_encode(rs, err))
         return -1;
@@ -336,19 +271,17 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
-    bool was_known = rs->kernel_known;
     bool missed_before = rs->table_missing; /* creating it failed: rejections are known */
     memset(stats, 0, sizeof(*stats));
     if (get_ready(rs, socket, now, stats, err))
         return -1;
     const bool is_made = rs->table_missing;
-    rs->is_read = !was_known || is_made;
     /* A new table may accept what a deleted one rejected. */
     quarantine_retry(rs, is_made && !missed_before ? INFINITY : now);
     if (is_made)
         ruleset_sort_dirty(rs);
     begin_trims(rs, now);
-    fill_lists(rs, was_known, now);
+    source_lists_trim(&rs->lists, &rs->plain, now);
     /* Just before the first attempt to replace it, to keep the interval short. */
     if (rs->table_replaced && !rs->has_shadows)
         ruleset_add_shadow_chains(rs, socket);
@@ -362,7 +295,6 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
             connections_restore(rs, socket);
         ruleset_collect(rs, socket, now);
     }
-    ruleset_end_waiting(rs);
     rs->figures.refused = rs->quarantine.all.n;
     rs->figures.left_out = rs->plain.quarantined.n;
     nft_batch_clear(&rs->batch);

@@ -94,10 +94,9 @@ static void print_entry(struct dump *d, enum table_set set, const struct entry *
 {
     if (set_owner(set) == OWNER_SLOTS) {
         const struct slot_table *slots = port_slots(as_port(entry), part_of_set(set));
-        const struct slot_steps steps = slots ? slots_steps(slots) : (struct slot_steps){0};
-        for (uint32_t i = 0; i < steps.n_added; i++) {
+        for (uint32_t i = 0; slots && i < slots_added(slots); i++) {
             const struct key key = entry_key(set, entry, i);
-            const struct key value = value_of_backend(d->rs->family, &steps.added[i]);
+            const struct key value = value_of_backend(d->rs->family, &slots->change->plan.added[i]);
             print_element(d, set, key.bytes, value.bytes);
         }
     } else if (entry_desired(set, entry)) {
@@ -180,10 +179,8 @@ static bool plan(struct dump *d)
     struct ruleset *rs = d->rs;
     instance_vec instances = {0};
     struct error err = {0};
-    size_t all = SIZE_MAX;
     bool learns = false;
     ruleset_sort_dirty(rs); /* before planning: affinity numbers follow this order */
-    ruleset_fill_lists(rs, &all);
     ruleset_plan(rs);
     ruleset_sort_dirty(rs); /* service ports are now numbered */
     if (rs->plain.dirty.n)

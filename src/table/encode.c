@@ -142,19 +142,25 @@ static struct slot_table *slots_of(const struct entry *entry, enum table_set set
     return entry->is_port ? port_slots(as_port(entry), part_of_set(set)) : NULL;
 }
 
+/* Those with a planned change; else NULL. */
+static struct slot_table *changing_slots(const struct entry *entry, enum table_set set)
+{
+    struct slot_table *slots = slots_of(entry, set);
+    return slots && slots->change ? slots : NULL;
+}
+
 static void encode_new_slots(struct ruleset *rs, enum table_set set)
 {
     vec_each (&rs->dirty, it) {
-        const struct slot_table *slots = slots_of(*it, set);
+        const struct slot_table *slots = changing_slots(*it, set);
         if (!slots)
             continue;
-        const struct slot_steps steps = slots_steps(slots);
-        for (size_t i = 0; i < steps.n_moves; i++)
-            if (slot_is_empty(&slots->slots[steps.moves[i].slot]))
-                slot_element(rs, *it, set, ELEMENT_ADD, steps.moves[i].slot,
-                             &steps.moves[i].backend);
-        for (size_t i = 0; i < steps.n_added; i++)
-            slot_element(rs, *it, set, ELEMENT_ADD, slots->n_slots + (uint32_t)i, &steps.added[i]);
+        const struct slot_plan *plan = &slots->change->plan;
+        vec_each (&plan->moves, move)
+            if (slot_is_empty(&slots->slots[move->slot]))
+                slot_element(rs, *it, set, ELEMENT_ADD, move->slot, &move->backend);
+        for (size_t i = 0; i < slots_added(slots); i++)
+            slot_element(rs, *it, set, ELEMENT_ADD, slots->n_slots + (uint32_t)i, &plan->added[i]);
     }
 }
 
@@ -169,12 +175,12 @@ static void encode_slot_group(struct ruleset *rs, enum table_set set, enum nft_e
 {
     for (size_t n = 0; at->entry < rs->dirty.n; at->entry++, at->move = 0) {
         struct entry *entry = rs->dirty.v[at->entry];
-        const struct slot_table *slots = slots_of(entry, set);
+        const struct slot_table *slots = changing_slots(entry, set);
         if (!slots)
             continue;
-        const struct slot_steps steps = slots_steps(slots);
-        for (; at->move < steps.n_moves; at->move++) {
-            const struct slot_move *move = &steps.moves[at->move];
+        const struct slot_plan *plan = &slots->change->plan;
+        for (; at->move < plan->moves.n; at->move++) {
+            const struct slot_move *move = &plan->moves.v[at->move];
             if (slot_is_empty(&slots->slots[move->slot]))
                 continue;
             if (n++ == GROUP)
@@ -205,8 +211,8 @@ static void encode_trims(struct ruleset *rs, enum table_set set)
         struct entry *entry = *it;
         const struct slot_table *slots = entry->trim ? slots_of(entry, set) : NULL;
         const uint32_t end = slots ? slots->n_slots : 0;
-        for (uint32_t i = slots ? port_kept_slots(rs, as_port(entry), part_of_set(set)) : 0;
-             i < end; i++)
+        for (uint32_t i = slots ? port_kept_slots(as_port(entry), part_of_set(set)) : 0; i < end;
+             i++)
             if (!slot_is_empty(&slots->slots[i]))
                 slot_element(rs, entry, set, ELEMENT_DELETE, i, NULL);
     }

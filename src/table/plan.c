@@ -91,7 +91,7 @@ static bool is_affine(const struct port_entry *port)
 
 uint32_t entry_desired(enum table_set set, const struct entry *entry)
 {
-    if (entry->quarantined || entry->staged)
+    if (entry->quarantined)
         return entry_applied(set, entry);
     switch (set) {
     case SET_SERVICES:
@@ -197,9 +197,10 @@ void ruleset_plan(struct ruleset *rs)
         if (!rs->dirty.v[i]->is_port)
             give_number(rs, as_frontend(rs->dirty.v[i])->port);
     vec_each (&rs->dirty, it) {
-        (*it)->staged = false;
-        if (!(*it)->is_port)
+        if (!(*it)->is_port) {
+            source_list_fill(&rs->lists, &rs->plain, as_frontend(*it)->sources);
             continue;
+        }
         struct port_entry *port = as_port(*it);
         give_number(rs, port);
         plan_affinity(rs, port);
@@ -208,28 +209,6 @@ void ruleset_plan(struct ruleset *rs)
         if (port->local)
             slots_make_plan(port->local);
     }
-}
-
-/* ---- source lists ---- */
-
-void ruleset_fill_lists(struct ruleset *rs, size_t *most)
-{
-    size_t n = 0;
-    vec_each (&rs->dirty, it) {
-        struct source_list *sources = (*it)->is_port ? NULL : as_frontend(*it)->sources;
-        if (!sources || source_list_fill(&rs->lists, &rs->plain, sources, most))
-            rs->dirty.v[n++] = *it;
-        else
-            vec_push(&rs->waiting, *it);
-    }
-    rs->dirty.n = n;
-}
-
-void ruleset_end_waiting(struct ruleset *rs)
-{
-    rs->filling = rs->waiting.n > 0 || (rs->kernel_known && rs->dirty.n > 0);
-    vec_append(&rs->dirty, rs->waiting.v, rs->waiting.n);
-    vec_clear(&rs->waiting);
 }
 
 /* ---- instances ---- */
@@ -300,8 +279,7 @@ bool port_is_left(const struct port_entry *port, enum port_part which)
     return count_applied(port, which) && !port_needs(port, which) && port->led[which] == 0;
 }
 
-uint32_t port_kept_slots(const struct ruleset *rs, const struct port_entry *port,
-                         enum port_part which)
+uint32_t port_kept_slots(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
     if (!slots)
@@ -309,21 +287,18 @@ uint32_t port_kept_slots(const struct ruleset *rs, const struct port_entry *port
     uint32_t keeps = port_is_left(port, which) ? 0 : count_applied(port, which);
     if (slots->change || port_needs(port, which))
         keeps = most(keeps, slots->n_desired);
-    if (slots->n_slots > rs->config.portion)
-        keeps = most(keeps, slots->n_slots - rs->config.portion);
     return keeps;
 }
 
-size_t port_leftovers(const struct ruleset *rs, const struct port_entry *port)
+bool port_has_leftovers(const struct port_entry *port)
 {
-    size_t n = 0;
     for (enum port_part which = 0; which < PARTS; which++) {
         const struct slot_table *slots = port_slots(port, which);
-        const uint32_t keeps = port_kept_slots(rs, port, which);
-        n += (slots && slots->n_slots > keeps ? slots->n_slots - keeps : 0) +
-             port_is_left(port, which);
+        if (port_is_left(port, which) || (slots && slots->n_slots > port_kept_slots(port, which)))
+            return true;
     }
     for (enum table_set set = SET_REJECTED; set <= SET_DROPPED; set++)
-        n += port_applied(port, set) && !desired_refusal(port, set);
-    return n;
+        if (port_applied(port, set) && !desired_refusal(port, set))
+            return true;
+    return false;
 }

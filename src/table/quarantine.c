@@ -91,7 +91,7 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
     if (entry->is_port)
         keep_affinity(rs, as_port(entry));
     else
-        source_lists_park(&rs->lists, &rs->plain, as_frontend(entry)->sources, rs->config.portion);
+        source_lists_park(&rs->lists, &rs->plain, as_frontend(entry)->sources);
     entry_clean(entry);
     entry->quarantined = true;
     struct rejection *rejection = &quarantine->all.v[entry->rejection - 1];
@@ -169,8 +169,8 @@ static void blame_list(struct taking *t, struct plain *plain, int why)
     if (!source_of_key(rs->family, plain_key(plain), plain->key_length, &list, &prefix))
         return;
     const uint32_t value = value_of_list(list);
-    for (size_t i = 0; i < rs->dirty.n + rs->waiting.n; i++) {
-        struct entry *entry = i < rs->dirty.n ? rs->dirty.v[i] : rs->waiting.v[i - rs->dirty.n];
+    vec_each (&rs->dirty, it) {
+        struct entry *entry = *it;
         if (!entry->is_port && !entry->quarantined &&
             as_frontend(entry)->applied[SET_RESTRICTED] != value &&
             source_list_value(as_frontend(entry)->sources) == value)
@@ -268,11 +268,6 @@ static void skip(struct ruleset *rs)
         if (!(*it)->quarantined)
             rs->dirty.v[n++] = *it;
     rs->dirty.n = n;
-    n = 0;
-    vec_each (&rs->waiting, it)
-        if (!(*it)->quarantined)
-            rs->waiting.v[n++] = *it;
-    rs->waiting.n = n;
 }
 
 bool quarantine_take(struct ruleset *rs, double now, bool singly)

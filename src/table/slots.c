@@ -293,7 +293,7 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
                               &(struct backends){came.v, came.n}, &plan))
         verdict = SLOTS_MISTAKEN;
     if (verdict == SLOTS_CHANGED) {
-        *get_change(table) = (struct slot_change){.planned = true, .plan = plan, .now = SIZE_MAX};
+        *get_change(table) = (struct slot_change){.planned = true, .plan = plan};
         table->n_desired += (uint32_t)came.n - (uint32_t)went.n;
     }
     vec_free(&went);
@@ -302,11 +302,6 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
 }
 
 /* ---- lists and plans ---- */
-
-static size_t count_added(const struct slot_table *table)
-{
-    return table->n_desired > table->n_slots ? table->n_desired - table->n_slots : 0;
-}
 
 /* The desired slots, including those of a plan. */
 static backend_vec list_slots(const struct slot_table *table, uint32_t count)
@@ -317,7 +312,7 @@ static backend_vec list_slots(const struct slot_table *table, uint32_t count)
         vec_each (&table->change->plan.moves, move)
             if (move->slot < list.n)
                 list.v[move->slot] = move->backend;
-        vec_append(&list, table->change->plan.added, count_added(table));
+        vec_append(&list, table->change->plan.added, slots_added(table));
     }
     vec_each (&list, backend)
         if (!slot_is_empty(backend))
@@ -342,7 +337,6 @@ void slots_make_plan(struct slot_table *table)
     if (!change || change->planned)
         return;
     change->planned = true;
-    change->now = SIZE_MAX;
     if (table->n_slots == 0) { /* all slots are new */
         change->plan.added = change->desired;
     } else {
@@ -356,57 +350,24 @@ void slots_make_plan(struct slot_table *table)
 
 /* ---- commits ---- */
 
-size_t slots_weight(const struct slot_table *table)
-{
-    return table->change ? table->change->plan.moves.n + count_added(table) : 0;
-}
-
-size_t slots_stage(struct slot_table *table, size_t most)
-{
-    const size_t n = smaller(slots_weight(table), most);
-    if (table->change)
-        table->change->now = n;
-    return n;
-}
-
-struct slot_steps slots_steps(const struct slot_table *table)
-{
-    const struct slot_change *change = table->change;
-    if (!change)
-        return (struct slot_steps){.moves = NULL};
-    const size_t n_moves = smaller(change->plan.moves.n, change->now);
-    return (struct slot_steps){.moves = change->plan.moves.v,
-                               .added = change->plan.added,
-                               .n_moves = n_moves,
-                               .n_added = smaller(count_added(table), change->now - n_moves)};
-}
-
 void slots_apply(struct slot_table *table)
 {
-    const struct slot_steps steps = slots_steps(table);
+    const size_t n_added = slots_added(table);
     struct slot_change *change = table->change;
     if (!change)
         return;
-    for (size_t i = 0; i < steps.n_moves; i++)
-        table->slots[steps.moves[i].slot] = steps.moves[i].backend;
-    const size_t left = count_added(table) - steps.n_added;
-    const bool all = steps.n_moves == change->plan.moves.n && left == 0;
-    if (all && table->n_slots == 0) {
+    vec_each (&change->plan.moves, move)
+        table->slots[move->slot] = move->backend;
+    if (table->n_slots == 0) {
         free(table->slots);
         table->slots = change->plan.added;
         change->plan.added = NULL;
-    } else if (steps.n_added > 0) {
-        table->slots =
-            xreallocarray(table->slots, table->n_slots + steps.n_added, sizeof(*table->slots));
-        memcpy(table->slots + table->n_slots, steps.added, steps.n_added * sizeof(*table->slots));
-        memmove(change->plan.added, change->plan.added + steps.n_added,
-                left * sizeof(*table->slots));
+    } else if (n_added > 0) {
+        table->slots = xreallocarray(table->slots, table->n_slots + n_added, sizeof(*table->slots));
+        memcpy(table->slots + table->n_slots, change->plan.added, n_added * sizeof(*table->slots));
     }
-    table->n_slots += (uint32_t)steps.n_added;
-    vec_drop_first(&change->plan.moves, steps.n_moves);
-    change->now = SIZE_MAX;
-    if (all)
-        drop_change(table);
+    table->n_slots += (uint32_t)n_added;
+    drop_change(table);
 }
 
 /* ---- the kernel's slots ---- */

@@ -61,7 +61,6 @@ struct slot_change {
     bool planned;            /* plan is valid; before that, desired is */
     struct backend *desired; /* sorted */
     struct slot_plan plan;
-    size_t now; /* how many of its moves and additions are in this commit */
 };
 
 /* Starts zeroed. */
@@ -93,21 +92,13 @@ void slots_list(struct slot_table *table, uint32_t count);
 /** Plans the pending change, if that is not done yet. */
 void slots_make_plan(struct slot_table *table);
 
-/** How many slots the plan changes. */
-size_t slots_weight(const struct slot_table *table);
+/** How many slots after the existing ones the plan adds. */
+static inline size_t slots_added(const struct slot_table *table)
+{
+    return table->n_desired > table->n_slots ? table->n_desired - table->n_slots : 0;
+}
 
-/** Limits this commit to @most slots of the plan. Returns how many it has. */
-size_t slots_stage(struct slot_table *table, size_t most);
-
-/* The steps of the plan that are in this commit. Borrowed. */
-struct slot_steps {
-    const struct slot_move *moves;
-    const struct backend *added; /* in slots n_slots, n_slots + 1... */
-    size_t n_moves, n_added;
-};
-struct slot_steps slots_steps(const struct slot_table *table);
-
-/** Records these steps as applied; the rest stays planned. Slots beyond the new count remain. */
+/** Records the plan as applied. Slots beyond the new count remain. */
 void slots_apply(struct slot_table *table);
 
 /** Forgets the slots in the kernel. Call slots_list() first. */

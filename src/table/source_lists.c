@@ -14,8 +14,8 @@ struct source_list {
     uint32_t number; /* 0: none yet, and no element desired */
     uint32_t holds, parked;
     cidr_vec prefixes; /* ascending */
-    size_t filled;     /* number of desired ones, from the first */
     double left_at;
+    bool filled; /* its elements are desired */
     bool found;  /* in by_content, unless another list has the same content */
     bool unused; /* in lists->unused; may stay there while held again */
 };
@@ -80,7 +80,7 @@ static void leave(struct source_lists *lists, struct source_list *list)
     if (list->number)
         hash_table_remove(&lists->by_number, &list->by_number);
     list->number = 0;
-    if (list->parked > 0 || list->holds > 0)
+    if (list->holds > 0 || list->parked > 0)
         return;
     if (list->found)
         hash_table_remove(&lists->by_content, &list->link);
@@ -132,7 +132,7 @@ void source_lists_release(struct source_lists *lists, struct source_list *list, 
     list->left_at = fmax(list->left_at, left_at);
     if (--list->holds > 0)
         return;
-    if (list->filled > 0 || list->unused)
+    if (list->filled || list->unused)
         note_unused(lists, list);
     else
         leave(lists, list);
@@ -160,31 +160,49 @@ static struct key key_of_prefix(const struct source_lists *lists, const struct s
     return key_of_source(lists->family, list->number, &list->prefixes.v[i]);
 }
 
-bool source_list_fill(struct source_lists *lists, struct plain_elements *elements,
-                      struct source_list *list, size_t *most)
-{
-    if (!list->number)
-        give_number(lists, list, new_number(lists));
-    while (*most > 0 && list->filled < list->prefixes.n) {
-        --*most;
-        struct key key = key_of_prefix(lists, list, list->filled++);
-        plain_desire(elements, SET_ALLOWED_SOURCES, &key, NULL);
-    }
-    return list->filled == list->prefixes.n;
-}
-
 static void empty(const struct source_lists *lists, struct plain_elements *elements,
-                  struct source_list *list, size_t *most)
+                  struct source_list *list)
 {
-    while (*most > 0 && list->filled > 0) {
-        --*most;
-        struct key key = key_of_prefix(lists, list, --list->filled);
+    for (size_t i = 0; list->filled && i < list->prefixes.n; i++) {
+        const struct key key = key_of_prefix(lists, list, i);
         plain_drop(elements, SET_ALLOWED_SOURCES, &key);
     }
+    list->filled = false;
 }
 
-void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now,
-                       size_t *most)
+void source_list_fill(struct source_lists *lists, struct plain_elements *elements,
+                      struct source_list *list)
+{
+    if (!list || list->filled)
+        return;
+    if (!list->number)
+        give_number(lists, list, new_number(lists));
+    for (size_t i = 0; i < list->prefixes.n; i++) {
+        const struct key key = key_of_prefix(lists, list, i);
+        plain_desire(elements, SET_ALLOWED_SOURCES, &key, NULL);
+    }
+    list->filled = true;
+}
+
+void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
+                       struct source_list *list)
+{
+    if (!list)
+        return;
+    list->parked++;
+    if (list->holds == 1 && list->left_at == 0)
+        empty(lists, elements, list);
+    source_lists_release(lists, list, 0);
+}
+
+struct source_list *source_lists_unpark(struct source_list *list)
+{
+    if (list)
+        list->parked--;
+    return source_list_hold(list);
+}
+
+void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now)
 {
     size_t n = 0;
     if (lists->unused.n == 0 || now < lists->trim_time)
@@ -196,35 +214,16 @@ void source_lists_trim(struct source_lists *lists, struct plain_elements *elemen
         list->unused = list->holds == 0;
         if (!list->unused)
             continue;
-        if (now >= due)
-            empty(lists, elements, list, most);
-        if (now >= due && list->filled == 0) {
+        if (now >= due) {
+            empty(lists, elements, list);
             list->unused = false;
             leave(lists, list);
             continue;
         }
-        lists->trim_time = fmin(lists->trim_time, fmax(due, now));
+        lists->trim_time = fmin(lists->trim_time, due);
         lists->unused.v[n++] = list;
     }
     lists->unused.n = n;
-}
-
-void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
-                       struct source_list *list, size_t most)
-{
-    if (!list)
-        return;
-    list->parked++;
-    if (list->holds == 1 && list->left_at == 0)
-        empty(lists, elements, list, &most);
-    source_lists_release(lists, list, 0);
-}
-
-struct source_list *source_lists_unpark(struct source_list *list)
-{
-    if (list)
-        list->parked--;
-    return source_list_hold(list);
 }
 
 /* ---- the kernel's lists ---- */
@@ -234,8 +233,7 @@ void source_lists_forget(struct source_lists *lists, struct plain_elements *elem
     vec_clear(&lists->unused);
     hash_table_each (&lists->by_number, struct hash_link, link) {
         struct source_list *list = of_number(link);
-        size_t all = SIZE_MAX;
-        empty(lists, elements, list, &all);
+        empty(lists, elements, list);
         list->unused = false;
         leave(lists, list);
     }
@@ -289,7 +287,6 @@ static void adopt_list(struct source_lists *lists, struct plain_elements *elemen
                        const found_source_vec *found, uint32_t number, double now)
 {
     cidr_vec prefixes = {0};
-    size_t all = SIZE_MAX;
     if (find_number(lists, number))
         return;
     for (size_t i = first_of(found, number); i < found->n && found->v[i].list == number; i++)
@@ -299,7 +296,7 @@ static void adopt_list(struct source_lists *lists, struct plain_elements *elemen
         list = make(lists, &prefixes);
     vec_free(&prefixes);
     give_number(lists, list, number);
-    source_list_fill(lists, elements, list, &all);
+    source_list_fill(lists, elements, list);
     list->left_at = now;
     if (list->holds == 0)
         note_unused(lists, list);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The lists of loadBalancerSourceRanges (base.nft). A list has a number, which all frontends with
- * the same ranges share. Lists are immutable: changed ranges make another list, which is filled in
- * portions before a frontend leads to it. An unused list is emptied in portions, too.
+ * the same ranges share. Lists are immutable: changed ranges make another list. An unused list is
+ * emptied when no packet can be between the lookups of its number and its elements.
  */
 #ifndef KUBE_NFTD_TABLE_SOURCE_LISTS_H
 #define KUBE_NFTD_TABLE_SOURCE_LISTS_H
@@ -39,24 +39,23 @@ struct source_list *source_lists_find(const struct source_lists *lists, uint32_t
  * (clock_monotonic), or 0: the list stays for RULESET_TRIM_DELAY after that. */
 void source_lists_release(struct source_lists *lists, struct source_list *list, double left_at);
 
-/** Drops a hold on @list (may be NULL) that the caller may take back: source_lists_unpark() returns
- * it. Up to @most elements that no packet was led to stop being desired in @elements. */
-void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
-                       struct source_list *list, size_t most);
-struct source_list *source_lists_unpark(struct source_list *list);
-
 /** The value that leads frontends to @list: its number, with room for a prefix length; 0 for
  * NULL. */
 uint32_t source_list_value(const struct source_list *list);
 
-/** Numbers @list if needed and desires more of its prefixes in @elements, up to @most, which it
- * decrements. Returns whether the list is complete. */
-bool source_list_fill(struct source_lists *lists, struct plain_elements *elements,
-                      struct source_list *list, size_t *most);
+/** Numbers @list (may be NULL) if needed and desires its prefixes in @elements. */
+void source_list_fill(struct source_lists *lists, struct plain_elements *elements,
+                      struct source_list *list);
 
-/** Likewise stops desiring elements of unheld lists that are due at @now. */
-void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now,
-                       size_t *most);
+/** Drops a hold on @list (may be NULL) that the caller may take back: source_lists_unpark() returns
+ * it. If it was the last one, and no packet was led to the list, its elements stop being desired.
+ */
+void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
+                       struct source_list *list);
+struct source_list *source_lists_unpark(struct source_list *list);
+
+/** Stops desiring the elements of unheld lists that are due at @now. */
+void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now);
 
 /** Forgets the kernel's contents: no list has a number, and none of their elements are desired. */
 void source_lists_forget(struct source_lists *lists, struct plain_elements *elements);

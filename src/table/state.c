@@ -4,9 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Limit per transaction: changed elements of source lists, and slots of large frontends. */
-#define PORTION 4096
-
 /* Incremented when elements change their meaning in maps and sets with unchanged declarations:
  * tables with another value are recreated, else only differing rules are rewritten. */
 #define MEANING 2
@@ -36,7 +33,6 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
     rs->family = rs->lists.family = family;
     rs->by_number = xcalloc(MOST_PORTS + 1, sizeof(struct port_entry *));
     rs->config = *config;
-    rs->config.portion = config->portion ? config->portion : PORTION;
     snprintf(rs->mark, sizeof(rs->mark), "0x%x", config->mark);
     rs->from_pod = detector_text(family, config, false);
     rs->not_from_pod = config->masquerade_all ? xstrdup("") : detector_text(family, config, true);
@@ -71,7 +67,6 @@ void ruleset_free(struct ruleset *rs)
     source_lists_forget(&rs->lists, &rs->plain);
     vec_free(&rs->lists.unused);
     vec_free(&rs->dirty);
-    vec_free(&rs->waiting);
     vec_free(&rs->trims);
     vec_free(&rs->left);
     vec_free(&rs->rechecks);

@@ -33,7 +33,6 @@ struct entry {
     bool is_port : 1;
     bool desired : 1;     /* a Service has the frontend or port */
     bool dirty : 1;       /* in ruleset->dirty: the desired state may differ from the applied one */
-    bool staged : 1;      /* dirty, but this commit has only some of its slots */
     bool quarantined : 1; /* the kernel rejected it: never dirty, stays as applied */
     bool trimming : 1;    /* in ruleset->trims: has unreachable elements to delete */
     bool trim : 1;        /* dirty, and this commit deletes those */
@@ -160,8 +159,7 @@ struct ruleset {
     struct port_entry **by_number;      /* [MOST_PORTS + 1], by P; unused pages take no memory */
     uint32_t last_number;               /* the last P assigned */
     VEC(struct entry *) dirty;
-    VEC(struct entry *) waiting; /* during a commit: dirty ones with incomplete lists */
-    size_t n_desired;            /* frontends */
+    size_t n_desired; /* frontends */
     struct plain_elements plain;
     range_vec service_cidrs, pod_cidrs; /* desired */
     struct source_lists lists;
@@ -171,8 +169,6 @@ struct ruleset {
     struct nft_batch batch;
     VEC(struct new_instance) new_instances; /* in the batch; the first begins at instances_begin */
     size_t instances_begin;
-    bool is_read; /* this commit read the table back, or creates it */
-    bool filling; /* some frontends still wait for lists or slots */
     VEC(struct port_entry *) trims;
     VEC(struct port_entry *) left; /* after a commit: ports with possible leftovers */
     double trim_time;              /* when the first of trims is due; clock_monotonic */
@@ -296,11 +292,11 @@ unsigned route_class(const struct route *route);
 uint32_t route_rejects(const struct port_route *route);
 uint32_t route_drops(const struct port_route *route);
 
-/** The desired value of a planned @entry in a number set. For now that is the applied value if the
- * entry is quarantined, or if this commit has only some of its slots. */
+/** The desired value of a planned @entry in a number set; while it is quarantined, the applied
+ * one. */
 uint32_t entry_desired(enum table_set set, const struct entry *entry);
 
-/** Plans dirty entries: service port numbers, slots, affinity. */
+/** Plans dirty entries: service port numbers, slots, affinity, source lists. */
 void ruleset_plan(struct ruleset *rs);
 
 /** A frontend was found to lead to the service port number P. Its desired port takes that number,
@@ -318,21 +314,14 @@ void ruleset_new_instances(const struct ruleset *rs, instance_vec *out);
 int ruleset_read_instance(const struct ruleset *rs, struct instance instance, struct layout *layout,
                           struct error *err);
 
-/** Fills the lists that dirty entries desire, with at most @most elements. Entries whose lists are
- * incomplete wait until ruleset_end_waiting() marks them dirty again. */
-void ruleset_fill_lists(struct ruleset *rs, size_t *most);
-void ruleset_end_waiting(struct ruleset *rs);
-
 /** Whether a part is neither needed nor led to: a trim deletes it. */
 bool port_is_left(const struct port_entry *port, enum port_part which);
 
-/** How many slots of a part a trim keeps: those within the old or new count, and all but one
- * portion. */
-uint32_t port_kept_slots(const struct ruleset *rs, const struct port_entry *port,
-                         enum port_part which);
+/** How many slots of a part a trim keeps: those within the old or new count. */
+uint32_t port_kept_slots(const struct port_entry *port, enum port_part which);
 
-/** How many elements of @port a trim deletes; 0: none. */
-size_t port_leftovers(const struct ruleset *rs, const struct port_entry *port);
+/** Whether a trim has something of @port to delete. */
+bool port_has_leftovers(const struct port_entry *port);
 
 /* ---- encode.c ---- */
 
@@ -476,11 +465,7 @@ struct ruleset_stats {
  * Makes the kernel match the desired state, except for what it rejects. -1: failed; the desired
  * state is kept, call again later.
  *
- * The kernel blocks the caller while it applies a transaction. So frontends with more new slots
- * than a portion get them in several transactions, one per call, before their other changes;
- * ruleset->filling is set until then. Trims work likewise. After a read-back, all missing elements
- * go in one transaction. A table created from scratch is filled in several transactions, all within
- * this call.
+ * A table created from scratch is filled in several transactions, everything else goes in one.
  */
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err);

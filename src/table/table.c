@@ -324,16 +324,12 @@ static int sync_table(struct table *table, struct nft_socket *socket, double now
 
 /* A change waits until all of it is in the kernel. Changes in several parts are applied with the
  * last part, which may itself need no commit. */
-static void note_success(struct table *table, bool committed, double now)
+static void note_success(struct table *table, bool committed)
 {
-    const bool filling = table->ruleset->filling, more = table->more_to_come || filling;
-    if (filling)
-        wait_from(table, now);
-    else
-        table->waiting_since = 0;
-    if (!more && (committed || table->partly))
+    table->waiting_since = 0;
+    if (!table->more_to_come && (committed || table->partly))
         table->syncs.last_success = table->last_updated;
-    table->partly = more && (committed || table->partly);
+    table->partly = table->more_to_come && (committed || table->partly);
     table->programmed = table->programmed || table_is_in_force(table);
 }
 
@@ -362,8 +358,8 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
         commit_succeeded(table, about, &stats);
         count_repair(table, &stats, begin);
     }
-    note_success(table, commits, now);
-    return table->ruleset->filling ? now : ruleset_due(table->ruleset);
+    note_success(table, commits);
+    return ruleset_due(table->ruleset);
 }
 
 /* Runs the next piece of an audit, if due. Returns when the next is due, or 0. */

@@ -47,9 +47,7 @@ static void write_sent(FILE *out)
 static void write_rest(FILE *out)
 {
     const struct ruleset_figures *figures = ruleset_figures(ruleset);
-    if (ruleset->filling)
-        fputs(", filling", out);
-    else if (ruleset_needs_commit(ruleset, now))
+    if (ruleset_needs_commit(ruleset, now))
         fputs(", more", out);
     if (ruleset_trim_time(ruleset) != 0)
         fputs(", trim", out);
@@ -105,8 +103,7 @@ COMMAND(commit)
 /* Commits as long as the rest of it is due, and then what is to be trimmed. */
 COMMAND(settle)
 {
-    for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0 || ruleset->filling;
-         turns++) {
+    for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0; turns++) {
         ck_assert_int_lt(turns, 100);
         now = fmax(now, ruleset_trim_time(ruleset));
         ck_assert_int_eq(try_commit(NULL), 0);
@@ -191,8 +188,6 @@ static bool configure(const char *word)
         config.detector = DETECT_CIDRS;
     else if (strcmp(word, "named") == 0)
         config.owner = name_owner;
-    else if (script_option(copy, "portion", &value))
-        config.portion = (uint32_t)strtoul(value, NULL, 10);
     else if (script_option(copy, "dump", &value))
         config.dump_most = (uint32_t)atoi(value);
     else

@@ -100,7 +100,7 @@ static double turn(void)
     fake_kernel_set_time(now);
     double next = proxy_sync(proxy, kernel, now);
     more = next == now;
-    ck_assert(next == 0 || next > now || (more && (config.portion || config.rulesets[0].portion)));
+    ck_assert(next == 0 || next > now || (more && config.portion));
     return next;
 }
 
@@ -129,8 +129,7 @@ static void settle(void)
 {
     double next;
     for (int turns = 0; (next = turn()) > 0; turns++) {
-        ck_assert_msg(turns < (config.portion || config.rulesets[0].portion ? 3000 : 100),
-                      "it never settles");
+        ck_assert_msg(turns < (config.portion ? 3000 : 100), "it never settles");
         now = next;
     }
     ck_assert_msg(is_in_force(), "something is not in force");
@@ -437,11 +436,9 @@ static void choose_settings(void)
     enum pod_detector detector = ONE_OF(detectors);
     config.node.follow_pod_cidrs = detector == DETECT_CIDRS;
     config.node.node_port_addresses.primary = below(2);
-    uint32_t portion = below(2) ? 0 : 1 + below(3);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         config.rulesets[i].detector = detector;
         config.rulesets[i].owned = owned;
-        config.rulesets[i].portion = portion;
         config.rulesets[i].masquerade_all = below(4) == 0;
     }
 }
@@ -556,8 +553,6 @@ static void live_through(int which)
     owned = which % 7 == 6;
     has_server = which % 8 == 2 || which % 8 == 5;
     config.portion = which % 5 < 3 ? (size_t[]){0, 2, 20}[which % 5] : 0;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        config.rulesets[i].portion = (uint32_t)config.portion;
     fake_kernel_cut(in_pieces);
     fake_kernel_exchange();
     fake_kernel_cut(in_pieces);

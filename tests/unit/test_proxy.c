@@ -104,7 +104,6 @@ static void configure(const char *word)
         config.sync_period = atof(word + 7);
     } else if (strncmp(word, "portion=", 8) == 0) {
         config.portion = (size_t)atoi(word + 8);
-        config.rulesets[FAMILY_IPV4].portion = (uint32_t)config.portion;
     } else {
         ck_assert_msg(strncmp(word, "pods=", 5) == 0, "%s", word);
         struct cidr cidr = make_cidr(word + 5, &family);

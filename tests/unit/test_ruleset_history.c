@@ -3,8 +3,7 @@
  * Random histories of a table: service ports and frontends of all kinds, cluster IPs, hairpins and
  * ranges that change, frontends that move from one port to another, commits that fail in any way or
  * go in pieces, restarts, and other programs that meddle with it. Some refuse elements of some
- * frontends and service ports, let sets and chains be full, for a while. Some take small portions,
- * and a frontend of which some slots went ahead leads to what it led to or shall lead to.
+ * frontends and service ports, let sets and chains be full, for a while.
  * After each commit the kernel does what is wanted, of frontends that nothing of was refused; once
  * nothing is left to be trimmed it holds as much as a table that was made just now.
  */
@@ -375,7 +374,7 @@ static bool is_kept_up(const struct desired_frontend *wish)
            (!asks_for(wish, false) || needs(wish->port, false));
 }
 
-/* After a commit that went through, for all that was to be done or for a portion of it. */
+/* After a commit that went through. */
 static void check_each(void)
 {
     for (unsigned i = 0; i < PORTS; i++)
@@ -390,7 +389,7 @@ static void check_each(void)
                 check_between(i);
             continue;
         }
-        if (config.portion || below(4) == 0)
+        if (below(4) == 0)
             check_one(i);
         memset(reachable[i], 0, sizeof(reachable[i]));
         in_force[i] = desired.frontends[i];
@@ -516,8 +515,6 @@ static void commit_somehow(unsigned odds)
         fail_somehow(odds);
     int result = try_commit(NULL);
     ck_assert(!refusing || crowded || in_pieces || result == 0);
-    while (result == 0 && ruleset->filling && below(4) > 0)
-        result = try_commit(NULL);
     if (result == 0) {
         check_each();
     } else {
@@ -676,7 +673,6 @@ static void begin_history(int which)
     seed = (unsigned)which;
     config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
     config.dump_most = (unsigned)which / 4 % 2;
-    config.portion = which % 5 == 0 ? 0 : 1 + (unsigned)which % 7;
     memset(touched, 0, sizeof(touched));
     n_begrudged = 0;
     forget_in_force();

@@ -65,7 +65,6 @@ static void check(unsigned number, unsigned first, unsigned n)
 
 TESTS(more_backends_than_fit, unit_long(FAMILY_COUNT))
 {
-    config.portion = UINT32_MAX;
     begin(_i);
     set(1, 0, MAX_BACKENDS);
     commit();
@@ -107,7 +106,6 @@ TESTS(more_backends_than_numbers, unit_long(FAMILY_COUNT))
                               .local_backends = many + n - 2,
                               .n_local = 2};
     const struct route route = {.port = 1, .external = true, .local = true, .affine = true};
-    config.portion = UINT32_MAX;
     begin(_i);
     fake_kernel_tolerate(); /* that one has no number */
     const struct frontend f = frontend(1);
