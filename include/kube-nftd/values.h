@@ -151,51 +151,46 @@ static inline const char *json_fault(const struct json_value *object)
     return json_is(last, JSON_BROKEN) ? last->string : NULL;
 }
 
-/* ---- JSON ---- */
+/* ---- readers ---- */
 
 /*
- * Reads a stream of JSON in pieces of any size. A long list or an endless watch is decoded object
- * by object and never held as a whole.
- *
- * Each top-level value is passed on when it is complete. If a top-level object has an "items"
- * array, each element is passed on as it ends, and finally the object itself with "items" empty:
- * the envelope of a list, with its metadata. A second "items" is an ordinary member.
+ * A reader takes a stream in pieces of any size and passes on each top-level value when it is
+ * complete: the events of a watch one by one. A long list is never held as a whole either: the
+ * elements of its "items" are passed on as they end, then the list itself, with "items" empty. A
+ * second "items" is an ordinary member.
  */
 
-struct json_reader;
+struct value_reader;
 
-/* Default limit of values in a value, itself included. Each takes 24 bytes beside its text, of
- * which there may be two copies. An EndpointSlice of 1,000 endpoints has about 20,000. */
-#define JSON_READER_VALUES ((size_t)1000000)
+/* Default limit of values in a value, itself included. Each takes 24 bytes beside its text. An
+ * EndpointSlice of 1,000 endpoints has about 20,000. */
+#define VALUES_LIMIT ((size_t)1000000)
 
-/* Takes a value (borrowed). Returns false to stop: feed then fails, and the callback keeps the
- * error. */
-typedef bool (*json_value_fn)(void *ctx, const struct json_value *value, bool is_item);
+/* Takes a value. @list: for an item, its list as read so far, with "items" empty; else NULL. Both
+ * are borrowed. -1 stops the reader, whose feed or finish then fails with what is in @err. */
+typedef int (*value_fn)(void *ctx, const struct json_value *value, const struct json_value *list,
+                        struct error *err);
 
-/** Creates a reader that passes values to @fn. It rejects values of more than @limit bytes or
- * JSON_READER_VALUES values, or nested more than 128 deep. Limits are capped at 4 GiB. */
-struct json_reader *json_reader_new(size_t limit, json_value_fn fn, void *ctx);
+/** Creates a reader of JSON that passes values to @fn. It rejects values of more than @limit bytes
+ * (at most 4 GiB) or VALUES_LIMIT values, or nested more than 128 deep. */
+struct value_reader *json_reader_new(size_t limit, value_fn fn, void *ctx);
 
 /** Changes the limit of values in a value. Call before the first byte. */
-void json_reader_limit_values(struct json_reader *reader, size_t limit);
+void value_reader_limit_values(struct value_reader *reader, size_t limit);
 
-void json_reader_free(struct json_reader *reader);
+void value_reader_free(struct value_reader *reader);
 
-/** Reads the next @length bytes. -1 if they are not JSON, a value exceeds a limit, or the callback
+/** Reads the next @length bytes. -1 if they are malformed, a value exceeds a limit, or the callback
  * stopped; the reader is unusable then. */
-int json_reader_feed(struct json_reader *reader, const char *bytes, size_t length,
-                     struct error *err);
+int value_reader_feed(struct value_reader *reader, const char *bytes, size_t length,
+                      struct error *err);
 
 /** Ends the input, which completes a pending number or word. -1 if the input ends inside a value,
- * or as json_reader_feed(). */
-int json_reader_finish(struct json_reader *reader, struct error *err);
+ * or as value_reader_feed(). */
+int value_reader_finish(struct value_reader *reader, struct error *err);
 
-/** In the callback: the line in the stream, from 1, where the value begins. */
-size_t json_reader_line(const struct json_reader *reader);
-
-/** In the callback for an item: its list as read so far, with "items" empty. NULL for other values.
- */
-const struct json_value *json_reader_envelope(const struct json_reader *reader);
+/** In the callback: the line of the text, from 1, where the value begins. */
+size_t value_reader_line(const struct value_reader *reader);
 
 /* ---- protobuf ---- */
 
@@ -254,18 +249,9 @@ struct proto_format {
     const struct proto_message *(*body)(const char *kind); /* returns NULL to skip the object */
 };
 
-struct proto_reader;
-
-/** Like json_reader_new(), with the same limits. @format must outlive the reader. */
-struct proto_reader *proto_reader_new(const struct proto_format *format, size_t limit,
-                                      json_value_fn fn, void *ctx);
-
-/** As their JSON counterparts. */
-void proto_reader_free(struct proto_reader *reader);
-int proto_reader_feed(struct proto_reader *reader, const char *bytes, size_t length,
-                      struct error *err);
-int proto_reader_finish(struct proto_reader *reader, struct error *err);
-const struct json_value *proto_reader_envelope(const struct proto_reader *reader);
+/** Creates a reader of protobuf, like json_reader_new(). @format must outlive the reader. */
+struct value_reader *proto_reader_new(const struct proto_format *format, size_t limit, value_fn fn,
+                                      void *ctx);
 
 /* ---- YAML, by libyaml ---- */
 

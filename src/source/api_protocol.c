@@ -142,44 +142,6 @@ char *encoding_accept(const char *preferred, const char *accepted)
     return xstrdup(preferred && is_type(preferred, PROTOBUF) ? PROTOBUF "," JSON : JSON);
 }
 
-/* ---- bodies ---- */
-
-void body_reader_begin(struct body_reader *reader, enum encoding encoding, bool is_watch,
-                       size_t limit, json_value_fn fn, void *ctx)
-{
-    body_reader_clear(reader);
-    if (encoding == ENCODING_PROTOBUF)
-        reader->proto = proto_reader_new(is_watch ? &message_watch : &message_body, limit, fn, ctx);
-    else
-        reader->json = json_reader_new(limit, fn, ctx);
-}
-
-int body_reader_feed(struct body_reader *reader, const char *bytes, size_t length,
-                     struct error *err)
-{
-    return reader->proto ? proto_reader_feed(reader->proto, bytes, length, err)
-                         : json_reader_feed(reader->json, bytes, length, err);
-}
-
-int body_reader_finish(struct body_reader *reader, struct error *err)
-{
-    return reader->proto ? proto_reader_finish(reader->proto, err)
-                         : json_reader_finish(reader->json, err);
-}
-
-const struct json_value *body_reader_envelope(const struct body_reader *reader)
-{
-    return reader->proto ? proto_reader_envelope(reader->proto)
-                         : json_reader_envelope(reader->json);
-}
-
-void body_reader_clear(struct body_reader *reader)
-{
-    json_reader_free(reader->json);
-    proto_reader_free(reader->proto);
-    *reader = (struct body_reader){0};
-}
-
 /* ---- error statuses ---- */
 
 static const char *string_of(const struct json_value *json, const char *key)
@@ -253,27 +215,29 @@ struct status_reading {
 };
 
 /* Stops after the first object. */
-static bool take_status(void *ctx, const struct json_value *json, bool is_item)
+static int take_status(void *ctx, const struct json_value *json, const struct json_value *list,
+                       struct error *err)
 {
     struct status_reading *reading = ctx;
-    reading->done = !is_item && json_is(json, JSON_OBJECT);
+    (void)err;
+    reading->done = !list && json_is(json, JSON_OBJECT);
     if (reading->done)
         api_status_from_json(json, reading->code, reading->out);
-    return !reading->done;
+    return reading->done ? -1 : 0;
 }
 
 void api_status_from_result(const struct api_result *result, const char *body,
                             struct api_status *out)
 {
     struct status_reading reading = {.code = result->status, .out = out};
-    struct body_reader reader = {0};
     struct error err = {0};
     bool proto = result->length >= 4 && memcmp(body, "k8s", 4) == 0;
-    body_reader_begin(&reader, proto ? ENCODING_PROTOBUF : ENCODING_JSON, false, result->length,
-                      take_status, &reading);
-    if (body_reader_feed(&reader, body, result->length, &err) == 0)
-        body_reader_finish(&reader, &err);
-    body_reader_clear(&reader);
+    struct value_reader *reader =
+        proto ? proto_reader_new(&message_body, result->length, take_status, &reading)
+              : json_reader_new(result->length, take_status, &reading);
+    if (value_reader_feed(reader, body, result->length, &err) == 0)
+        value_reader_finish(reader, &err);
+    value_reader_free(reader);
     error_clear(&err);
     if (!reading.done) {
         api_status_from_json(NULL, result->status, out);

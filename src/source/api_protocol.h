@@ -39,26 +39,6 @@ char *collection_watch_path(const struct collection *collection, const char *ver
 /** The encoding of an answer with this Content-Type; JSON for NULL and unknown types. */
 enum encoding encoding_of(const char *content_type);
 
-/* Reads a body in either encoding into the same values. Starts zeroed; at most one of the two
- * readers is set. */
-struct body_reader {
-    struct json_reader *json;
-    struct proto_reader *proto;
-};
-
-/** Starts a new body: a list or, if @is_watch, events. Values of more than @limit bytes are an
- * error; all others are passed to @fn. */
-void body_reader_begin(struct body_reader *reader, enum encoding encoding, bool is_watch,
-                       size_t limit, json_value_fn fn, void *ctx);
-
-/** Like the json_reader functions, after body_reader_begin(). */
-int body_reader_feed(struct body_reader *reader, const char *bytes, size_t length,
-                     struct error *err);
-int body_reader_finish(struct body_reader *reader, struct error *err);
-const struct json_value *body_reader_envelope(const struct body_reader *reader);
-
-void body_reader_clear(struct body_reader *reader);
-
 /* ---- error statuses ---- */
 
 /* A Status, or the plain text sent in its place. */

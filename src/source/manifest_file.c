@@ -24,7 +24,7 @@ struct reading {
     char *block;
     size_t length; /* bytes in the block */
     size_t taken;  /* of those passed to a parser */
-    struct json_reader *json;
+    struct value_reader *values;
 
     object_vec *objects;
     size_t others; /* skipped objects */
@@ -114,7 +114,8 @@ static int take_single(struct reading *reading, const struct json_value *json, s
 }
 
 /* An item without a kind has the kind of its list. */
-static int take_item(struct reading *reading, const struct json_value *json, size_t line)
+static int take_item(struct reading *reading, const struct json_value *json,
+                     const struct json_value *list, size_t line)
 {
     size_t n = ++reading->items;
     int expected = -1;
@@ -124,7 +125,6 @@ static int take_item(struct reading *reading, const struct json_value *json, siz
         if (check_type(reading, json, line))
             return -1;
     } else {
-        const struct json_value *list = json_reader_envelope(reading->json);
         const char *kind = json_string(json_member(list, "kind"));
         if (!kind)
             return error_set(reading->err,
@@ -175,22 +175,24 @@ static int take_document(struct reading *reading, const struct json_value *json,
 
 /* ---- the text ---- */
 
-static bool take_value(void *ctx, const struct json_value *json, bool is_item)
+static int take_value(void *ctx, const struct json_value *json, const struct json_value *list,
+                      struct error *err)
 {
     struct reading *reading = ctx;
-    size_t line = json_reader_line(reading->json);
-    return (is_item ? take_item : take_document)(reading, json, line) == 0;
+    size_t line = value_reader_line(reading->values);
+    (void)err; /* the same as reading->err */
+    return list ? take_item(reading, json, list, line) : take_document(reading, json, line);
 }
 
 static int read_json(struct reading *reading)
 {
     while (reading->length > 0) {
-        if (json_reader_feed(reading->json, reading->block + reading->taken,
-                             reading->length - reading->taken, reading->err) ||
+        if (value_reader_feed(reading->values, reading->block + reading->taken,
+                              reading->length - reading->taken, reading->err) ||
             read_block(reading))
             return -1;
     }
-    return json_reader_finish(reading->json, reading->err);
+    return value_reader_finish(reading->values, reading->err);
 }
 
 static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
@@ -208,13 +210,13 @@ static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
 static int take_yaml(void *ctx, const char *json, size_t length)
 {
     struct reading *reading = ctx;
-    return json_reader_feed(reading->json, json, length, reading->err);
+    return value_reader_feed(reading->values, json, length, reading->err);
 }
 
 static int read_yaml(struct reading *reading)
 {
     if (yaml_to_json(yaml_input, take_yaml, reading, reading->err) ||
-        json_reader_finish(reading->json, reading->err))
+        value_reader_finish(reading->values, reading->err))
         return -1;
     if (reading->documents == 0)
         return error_set(reading->err, "the file is empty");
@@ -245,10 +247,10 @@ static int read_objects(struct reading *reading)
 {
     if (read_block(reading))
         return -1;
-    reading->json = json_reader_new(SIZE_MAX, take_value, reading);
-    json_reader_limit_values(reading->json, SIZE_MAX); /* one array may hold all objects */
+    reading->values = json_reader_new(SIZE_MAX, take_value, reading);
+    value_reader_limit_values(reading->values, SIZE_MAX); /* one array may hold all objects */
     int result = looks_like_json(reading) ? read_json(reading) : read_yaml(reading);
-    json_reader_free(reading->json);
+    value_reader_free(reading->values);
     if (result == 0 && reading->others > 0)
         log_debug(2, "manifests",
                   "%s: skipped objects of other kinds or for other proxies count=%zu",

@@ -120,12 +120,12 @@ static int check_kind(const struct object_reader *reader, const struct json_valu
                      object_kind_name(reader->kind));
 }
 
-static int take_item(struct object_reader *reader, const struct json_value *json, struct error *err)
+static int take_item(struct object_reader *reader, const struct json_value *json,
+                     const struct json_value *list, struct error *err)
 {
     struct watch_event event = {.type = WATCH_PUT};
     if (!reader->has_item) {
         /* If the kind precedes the items, reject a list of another kind before its first item. */
-        const struct json_value *list = body_reader_envelope(&reader->body);
         if (json_member(list, "kind") && check_kind(reader, list, err) < 0)
             return -1;
         reader->has_item = true;
@@ -220,22 +220,20 @@ static int take_event(struct object_reader *reader, const struct json_value *jso
     return reader->refused ? -1 : rc;
 }
 
-static bool on_value(void *ctx, const struct json_value *json, bool is_item)
+static int on_value(void *ctx, const struct json_value *json, const struct json_value *list,
+                    struct error *err)
 {
     struct object_reader *reader = ctx;
-    struct error *err = &reader->broken;
-    if (!reader->is_list && is_item)
-        return error_set(err, "a list instead of an event") == 0;
-    return (!reader->is_list ? take_event(reader, json, err)
-            : is_item        ? take_item(reader, json, err)
-                             : take_envelope(reader, json, err)) == 0;
+    if (reader->is_list)
+        return list ? take_item(reader, json, list, err) : take_envelope(reader, json, err);
+    return list ? error_set(err, "a list instead of an event") : take_event(reader, json, err);
 }
 
 static void clear_body(struct object_reader *reader)
 {
-    body_reader_clear(&reader->body);
+    value_reader_free(reader->values);
+    reader->values = NULL;
     api_status_clear(&reader->status);
-    error_clear(&reader->broken);
     reader->refused = reader->has_envelope = reader->has_item = false;
 }
 
@@ -243,29 +241,22 @@ void object_reader_begin(struct object_reader *reader, enum encoding encoding, b
 {
     clear_body(reader);
     reader->is_list = is_list;
-    body_reader_begin(&reader->body, encoding, !is_list, VALUE_LIMIT, on_value, reader);
-}
-
-/* A callback that stopped the reader left a better error. */
-static int failed(const struct object_reader *reader, struct error *err)
-{
-    if (reader->refused)
-        error_clear(err);
-    else if (reader->broken.text)
-        error_set(err, "%s", reader->broken.text);
-    return -1;
+    reader->values = encoding == ENCODING_PROTOBUF
+                         ? proto_reader_new(is_list ? &message_body : &message_watch, VALUE_LIMIT,
+                                            on_value, reader)
+                         : json_reader_new(VALUE_LIMIT, on_value, reader);
 }
 
 int object_reader_feed(struct object_reader *reader, const char *bytes, size_t length,
                        struct error *err)
 {
-    return body_reader_feed(&reader->body, bytes, length, err) ? failed(reader, err) : 0;
+    return value_reader_feed(reader->values, bytes, length, err);
 }
 
 int object_reader_end_page(struct object_reader *reader, struct error *err)
 {
-    if (body_reader_finish(&reader->body, err) < 0)
-        return failed(reader, err);
+    if (value_reader_finish(reader->values, err) < 0)
+        return -1;
     return reader->has_envelope ? 0 : error_set(err, "the response is empty");
 }
 

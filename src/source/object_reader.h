@@ -52,8 +52,7 @@ struct object_reader {
     bool has_item;     /* the page has items */
 
     bool is_list;
-    struct body_reader body;
-    struct error broken; /* set by a callback that stopped the reader */
+    struct value_reader *values; /* owned */
 };
 
 /** Starts a new watch, or the next page of a list. */

@@ -7,22 +7,14 @@
  *
  * In the value array, an item follows the envelope and is removed after the callback.
  */
-#include "kube-nftd/values.h"
-
-#include "kube-nftd/base.h"
+#include "reader.h"
 
 #include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-/* Larger arrays are not kept for the next object. */
+/* Larger buffers are not kept for the next object. */
 #define BYTES_KEPT ((size_t)128 * 1024)
-#define VALUES_KEPT ((size_t)16 * 1024)
-#else /* small enough for a fuzzer to exceed */
-#define BYTES_KEPT ((size_t)64)
-#define VALUES_KEPT ((size_t)16)
-#endif
 
 /* ---- the wire format ---- */
 
@@ -106,11 +98,8 @@ struct place {
 };
 
 struct proto_reader {
+    struct value_reader base;
     const struct proto_format *format;
-    size_t limit;
-    json_value_fn fn;
-    void *ctx;
-    bool failed;
 
     VEC(uint8_t) bytes;   /* received part of the current frame or field */
     uint64_t needed;      /* bytes required for the next step */
@@ -120,8 +109,7 @@ struct proto_reader {
     struct place envelope, contents;
     uint64_t contents_left; /* remaining bytes; 0: the next field is the envelope's */
 
-    VEC(struct json_value) values;
-    size_t item; /* index of the current item; 0: none */
+    bool stopped; /* by the callback */
 
     uint8_t *token;   /* of the current field */
     bool in_object;   /* errors affect only the current object */
@@ -132,27 +120,27 @@ struct proto_reader {
 static inline size_t add_value(struct proto_reader *reader, const char *key, uint16_t key_length,
                                enum json_type type)
 {
-    vec_push(&reader->values,
+    vec_push(&reader->base.values,
              (struct json_value){
                  .key = key, .type = (uint8_t)type, .size = 1, .key_length = key_length});
-    return reader->values.n - 1;
+    return reader->base.values.n - 1;
 }
 
 /* All values after the one at @index are its contents. */
 static void close_value(struct proto_reader *reader, size_t index)
 {
-    reader->values.v[index].size = (uint32_t)(reader->values.n - index);
+    reader->base.values.v[index].size = (uint32_t)(reader->base.values.n - index);
 }
 
 /* Passes on the current item, else all values, and removes them. */
 static int give(struct proto_reader *reader)
 {
-    size_t begin = reader->item;
-    bool more = reader->fn(reader->ctx, &reader->values.v[begin], begin > 0);
-    reader->values.n = begin;
-    reader->item = 0;
+    struct error err = {0};
+    reader->stopped = reader_give(&reader->base, &err) < 0;
+    reader->base.item = 0;
     error_clear(&reader->err);
-    return more ? 0 : error_set(&reader->err, "stopped by the reader of the values");
+    reader->err = err;
+    return reader->stopped ? -1 : 0;
 }
 
 /* ---- messages ---- */
@@ -165,7 +153,7 @@ static int name_field(struct proto_reader *reader, const struct place *place,
     if (!reader->in_object || !field || !field->key)
         return -1;
     if (field == place->grows)
-        snprintf(index, sizeof(index), "[%zu]", json_count(&reader->values.v[place->list]));
+        snprintf(index, sizeof(index), "[%zu]", json_count(&reader->base.values.v[place->list]));
     const char *separator = reader->is_named ? "." : ": ";
     reader->is_named = true;
     return error_set(&reader->err, "%s%s%s%s", field->key, index, separator, reader->err.text);
@@ -222,7 +210,7 @@ static void take_object(struct proto_reader *reader, const struct proto_message 
     reader->is_named = false;
     if (take_message(reader, message, value, in, n) < 0) {
         size_t broken = add_value(reader, "", 0, JSON_BROKEN);
-        reader->values.v[broken].string = reader->err.text;
+        reader->base.values.v[broken].string = reader->err.text;
         close_value(reader, value);
     }
     reader->in_object = false;
@@ -231,8 +219,8 @@ static void take_object(struct proto_reader *reader, const struct proto_message 
 static int take_item(struct proto_reader *reader, const struct proto_message *message, size_t value,
                      uint8_t *in, size_t n)
 {
-    reader->item = value;
-    reader->values.v[0].size = (uint32_t)value;
+    reader->base.item = value;
+    reader->base.values.v[0].size = (uint32_t)value;
     take_object(reader, message, value, in, n);
     return give(reader);
 }
@@ -242,7 +230,7 @@ static int take_body(struct proto_reader *reader, const struct place *place, uin
 {
     static const struct proto_message unknown;
     close_value(reader, place->value);
-    const struct json_value *kind = json_member(&reader->values.v[place->value], "kind");
+    const struct json_value *kind = json_member(&reader->base.values.v[place->value], "kind");
     if (!json_string(kind))
         return error_set(&reader->err, "the contents come before their kind");
     const struct proto_message *message = reader->format->body(json_string(kind));
@@ -296,7 +284,7 @@ static int take_value(struct proto_reader *reader, const struct place *place,
     size_t n = (size_t)number, index = place->value;
     if (field->key)
         index = add_value(reader, field->list ? NULL : field->key, field->key_length, JSON_OBJECT);
-    struct json_value *value = &reader->values.v[index];
+    struct json_value *value = &reader->base.values.v[index];
     switch ((enum proto_type)field->type) {
     case PROTO_UNUSED:
         return 0;
@@ -353,8 +341,8 @@ static int begin_field(struct proto_reader *reader, struct place *place,
     uint32_t bit = UINT32_C(1) << token.field;
     if (token.wire != (field->type <= PROTO_SECONDS ? WIRE_VARINT : WIRE_LENGTH))
         return error_set(&reader->err, "another wire type was expected");
-    if (reader->values.n - reader->item >= JSON_READER_VALUES)
-        return error_set(&reader->err, "more than %zu values", JSON_READER_VALUES);
+    if (reader->base.values.n - reader->base.item >= VALUES_LIMIT)
+        return error_set(&reader->err, "more than %zu values", VALUES_LIMIT);
     if (place->grows == field)
         return 0;
     place->grows = NULL;
@@ -399,8 +387,6 @@ static int gather_next(struct proto_reader *reader)
     vec_clear(&reader->bytes);
     if (reader->bytes.cap > BYTES_KEPT)
         vec_free(&reader->bytes);
-    if (reader->values.n == 0 && reader->values.cap > VALUES_KEPT)
-        vec_free(&reader->values);
     return 0;
 }
 
@@ -409,8 +395,8 @@ static int take_frame(struct proto_reader *reader)
     uint32_t length;
     memcpy(&length, reader->bytes.v, sizeof(length));
     length = be32toh(length);
-    if (length > reader->limit)
-        return error_set(&reader->err, "it is longer than %zu bytes", reader->limit);
+    if (length > reader->base.limit)
+        return error_set(&reader->err, "it is longer than %zu bytes", reader->base.limit);
     reader->needed = FRAME + (uint64_t)length;
     if (reader->bytes.n < reader->needed)
         return 0;
@@ -449,17 +435,17 @@ static int take_streamed(struct proto_reader *reader)
     uint64_t left = in_contents ? reader->contents_left : UINT64_MAX;
     struct place *place = in_contents ? &reader->contents : &reader->envelope;
     uint8_t *in = reader->bytes.v;
-    size_t n = reader->bytes.n, values = reader->values.n;
+    size_t n = reader->bytes.n, values = reader->base.values.n;
     reader->needed = field_length(reader, place->message);
-    if (reader->needed <= left && reader->needed > reader->limit)
-        return error_set(&reader->err, "it is longer than %zu bytes", reader->limit);
+    if (reader->needed <= left && reader->needed > reader->base.limit)
+        return error_set(&reader->err, "it is longer than %zu bytes", reader->base.limit);
     if (reader->needed <= left && reader->needed > n)
         return 0;
     if (in_contents)
         reader->contents_left -= n;
     if (take_fields(reader, place, in, in + n, left - n) < 0)
         return -1;
-    if (reader->values.n > values) { /* they point into the buffer */
+    if (reader->base.values.n > values) { /* they point into the buffer */
         vec_push(&reader->texts, in);
         reader->bytes.v = NULL;
         reader->bytes.cap = 0;
@@ -476,52 +462,20 @@ static int take_gathered(struct proto_reader *reader)
     return reader->at == 0 ? begin_body(reader) : take_streamed(reader);
 }
 
-/* ---- interface ---- */
-
-struct proto_reader *proto_reader_new(const struct proto_format *format, size_t limit,
-                                      json_value_fn fn, void *ctx)
-{
-    struct proto_reader *reader = xcalloc(1, sizeof(*reader));
-    reader->format = format;
-    reader->limit = limit;
-    reader->fn = fn;
-    reader->ctx = ctx;
-    reader->needed = format->frames ? FRAME : sizeof(magic);
-    reader->envelope.message = format->root;
-    return reader;
-}
-
-void proto_reader_free(struct proto_reader *reader)
-{
-    if (!reader)
-        return;
-    vec_each (&reader->texts, bytes)
-        free(*bytes);
-    vec_free(&reader->texts);
-    vec_free(&reader->bytes);
-    vec_free(&reader->values);
-    error_clear(&reader->err);
-    free(reader);
-}
-
-const struct json_value *proto_reader_envelope(const struct proto_reader *reader)
-{
-    return reader->item > 0 ? reader->values.v : NULL;
-}
-
 /* Reports the error with the offset of the current token. */
 static int give_up(struct proto_reader *reader, struct error *err)
 {
     uint64_t at = reader->at + (uint64_t)(reader->token - reader->bytes.v);
-    reader->failed = true;
-    return error_set(err, "byte %" PRIu64 ": %s", at, reader->err.text);
+    if (!reader->stopped)
+        return error_set(err, "byte %" PRIu64 ": %s", at, reader->err.text);
+    *err = reader->err;
+    reader->err = (struct error){0};
+    return -1;
 }
 
-int proto_reader_feed(struct proto_reader *reader, const char *bytes, size_t length,
-                      struct error *err)
+static int feed(struct value_reader *base, const char *bytes, size_t length, struct error *err)
 {
-    if (reader->failed)
-        return error_set(err, "what came before was not usable");
+    struct proto_reader *reader = (struct proto_reader *)base;
     while (length > 0) {
         uint64_t missing = reader->needed - reader->bytes.n;
         size_t n = length < missing ? length : (size_t)missing;
@@ -536,11 +490,9 @@ int proto_reader_feed(struct proto_reader *reader, const char *bytes, size_t len
     return 0;
 }
 
-int proto_reader_finish(struct proto_reader *reader, struct error *err)
+static int finish(struct value_reader *base, struct error *err)
 {
-    if (reader->failed)
-        return error_set(err, "what came before was not usable");
-    reader->failed = true;
+    struct proto_reader *reader = (struct proto_reader *)base;
     if (reader->bytes.n > 0 || reader->contents_left > 0)
         return error_set(err, "byte %" PRIu64 ": it ends inside a value",
                          reader->at + reader->bytes.n);
@@ -548,4 +500,27 @@ int proto_reader_finish(struct proto_reader *reader, struct error *err)
         return 0;
     close_value(reader, 0);
     return give(reader) ? give_up(reader, err) : 0;
+}
+
+static void release(struct value_reader *base)
+{
+    struct proto_reader *reader = (struct proto_reader *)base;
+    vec_each (&reader->texts, bytes)
+        free(*bytes);
+    vec_free(&reader->texts);
+    vec_free(&reader->bytes);
+    error_clear(&reader->err);
+}
+
+struct value_reader *proto_reader_new(const struct proto_format *format, size_t limit, value_fn fn,
+                                      void *ctx)
+{
+    struct proto_reader *reader = reader_new(sizeof(*reader), limit, fn, ctx);
+    reader->base.feed = feed;
+    reader->base.finish = finish;
+    reader->base.release = release;
+    reader->format = format;
+    reader->needed = format->frames ? FRAME : sizeof(magic);
+    reader->envelope.message = format->root;
+    return &reader->base;
 }

@@ -209,24 +209,27 @@ static void compare(const char *what, int n, bytes body[ENCODING_COUNT], enum ob
            best[ENCODING_PROTOBUF] / best[ENCODING_JSON]);
 }
 
-static bool nothing(void *ctx, const struct json_value *value, bool is_item)
+static int nothing(void *ctx, const struct json_value *value, const struct json_value *list,
+                   struct error *err)
 {
-    (void)ctx, (void)value, (void)is_item;
-    return true;
+    (void)ctx, (void)value, (void)list, (void)err;
+    return 0;
 }
 
 static int feed_body(void *reader, const char *bytes_, size_t length, struct error *err)
 {
-    return body_reader_feed(reader, bytes_, length, err);
+    return value_reader_feed(reader, bytes_, length, err);
 }
 
 static void read_events(const bytes *body, enum encoding encoding, enum object_kind kind)
 {
-    struct body_reader reader = {0};
+    struct value_reader *reader =
+        encoding == ENCODING_PROTOBUF
+            ? proto_reader_new(&message_watch, PIECE * 1024, nothing, NULL)
+            : json_reader_new(PIECE * 1024, nothing, NULL);
     (void)kind;
-    body_reader_begin(&reader, encoding, true, PIECE * 1024, nothing, NULL);
-    feed_pieces(body, feed_body, &reader);
-    body_reader_clear(&reader);
+    feed_pieces(body, feed_body, reader);
+    value_reader_free(reader);
 }
 
 int main(void)

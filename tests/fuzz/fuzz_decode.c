@@ -25,13 +25,15 @@ static void check(const struct json_value *json, int expected)
     error_clear(&err);
 }
 
-static bool take(void *ctx, const struct json_value *json, bool is_item)
+static int take(void *ctx, const struct json_value *json, const struct json_value *list,
+                struct error *err)
 {
     (void)ctx;
-    (void)is_item;
+    (void)list;
+    (void)err;
     for (int expected = -1; expected < KIND_COUNT; expected++)
         check(json, expected);
-    return true;
+    return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -15,7 +15,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct run {
-    struct json_reader *reader;
+    struct value_reader *reader;
     VEC(char) out; /* every value, its line and whether it is an item */
     int result;
 };
@@ -65,20 +65,21 @@ static void check_sizes(const struct json_value *value)
     expect(size == 1 || value->type == JSON_OBJECT || value->type == JSON_ARRAY);
 }
 
-static bool take(void *ctx, const struct json_value *value, bool is_item)
+static int take(void *ctx, const struct json_value *value, const struct json_value *list,
+                struct error *err)
 {
     struct run *run = ctx;
-    const struct json_value *envelope = json_reader_envelope(run->reader);
-    size_t line = json_reader_line(run->reader);
-    expect((envelope != NULL) == is_item);
-    if (envelope)
-        check_sizes(envelope);
+    size_t line = value_reader_line(run->reader);
+    bool is_item = list != NULL;
+    (void)err;
+    if (list)
+        check_sizes(list);
     check_sizes(value);
     add(run, &line, sizeof(line));
     add(run, &is_item, sizeof(is_item));
     for (uint32_t i = 0; i < value->size; i++)
         add_value(run, value + i);
-    return true;
+    return 0;
 }
 
 static void run_pieces(struct run *run, const uint8_t *data, size_t size, size_t limit,
@@ -90,14 +91,14 @@ static void run_pieces(struct run *run, const uint8_t *data, size_t size, size_t
         size_t n = size - at < piece ? size - at : piece;
         char *copy = xcalloc(n, 1);
         memcpy(copy, data + at, n);
-        run->result = json_reader_feed(run->reader, copy, n, &err);
+        run->result = value_reader_feed(run->reader, copy, n, &err);
         free(copy);
     }
     if (run->result == 0)
-        run->result = json_reader_finish(run->reader, &err);
+        run->result = value_reader_finish(run->reader, &err);
     expect((run->result != 0) == (err.text != NULL));
     error_clear(&err);
-    json_reader_free(run->reader);
+    value_reader_free(run->reader);
 }
 
 static void compare(const uint8_t *data, size_t size, size_t limit, size_t piece)
@@ -149,13 +150,15 @@ static void expect_same(const struct json_value *ours, const cJSON *other)
     expect(!child);
 }
 
-static bool take_beside(void *ctx, const struct json_value *value, bool is_item)
+static int take_beside(void *ctx, const struct json_value *value, const struct json_value *list,
+                       struct error *err)
 {
     struct comparison *comparison = ctx;
-    expect(!is_item || !comparison->tree);
+    (void)err;
+    expect(!list || !comparison->tree);
     if (comparison->seen++ == 0 && comparison->tree)
         expect_same(value, comparison->tree);
-    return true;
+    return 0;
 }
 
 /* Where we differ on purpose: characters that cJSON refuses or ends a string at, and numbers of

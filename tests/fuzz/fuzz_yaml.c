@@ -27,12 +27,14 @@ static int take(void *ctx, const char *json, size_t length)
     return 0;
 }
 
-static bool ignore(void *ctx, const struct json_value *value, bool is_item)
+static int ignore(void *ctx, const struct json_value *value, const struct json_value *list,
+                  struct error *err)
 {
     (void)ctx;
     (void)value;
-    (void)is_item;
-    return true;
+    (void)list;
+    (void)err;
+    return 0;
 }
 
 static int input(void *ctx, char *buffer, size_t size, size_t *n)

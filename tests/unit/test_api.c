@@ -36,11 +36,12 @@ COMMAND(body)
     write_status(out, &status);
 }
 
-static bool take_status(void *ctx, const struct json_value *json, bool is_item)
+static int take_status(void *ctx, const struct json_value *json, const struct json_value *list,
+                       struct error *err)
 {
-    ck_assert(!is_item);
+    ck_assert_ptr_null(list);
     api_status_from_json(json, 0, ctx);
-    return true;
+    return 0;
 }
 
 /* The object of an ERROR event. */

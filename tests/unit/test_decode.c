@@ -78,13 +78,14 @@ struct decoding {
     size_t values;
 };
 
-static bool decode_value(void *ctx, const struct json_value *value, bool is_item)
+static int decode_value(void *ctx, const struct json_value *value, const struct json_value *list,
+                        struct error *err)
 {
     struct decoding *decoding = ctx;
-    ck_assert(!is_item);
+    ck_assert_ptr_null(list);
     decoding->values++;
     decoding->result = object_decode(value, decoding->expected, decoding->object, decoding->err);
-    return true;
+    return 0;
 }
 
 /* From the same in protobuf, too. */
@@ -95,11 +96,11 @@ static int read_protobuf(const char *text, struct decoding *decoding, struct err
     bytes body = {0};
     cJSON *json = cJSON_Parse(text);
     ck_assert(put_body(&body, json));
-    struct proto_reader *reader = proto_reader_new(&message_body, body.n, decode_value, decoding);
-    int result = proto_reader_feed(reader, body.v, body.n, err);
+    struct value_reader *reader = proto_reader_new(&message_body, body.n, decode_value, decoding);
+    int result = value_reader_feed(reader, body.v, body.n, err);
     if (result == 0)
-        result = proto_reader_finish(reader, err);
-    proto_reader_free(reader);
+        result = value_reader_finish(reader, err);
+    value_reader_free(reader);
     vec_free(&body);
     cJSON_Delete(json);
     return result;

@@ -15,11 +15,11 @@ static char *read_cut(const struct text *text, size_t cut, size_t step)
         n = n < text->n - at ? n : text->n - at;
         char *piece = xcalloc(n, 1);
         memcpy(piece, text->v + at, n);
-        result = json_reader_feed(seen.reader, piece, n, &err);
+        result = value_reader_feed(seen.reader, piece, n, &err);
         free(piece);
     }
     if (result == 0)
-        result = json_reader_finish(seen.reader, &err);
+        result = value_reader_finish(seen.reader, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     return end(&seen, &err);
 }
@@ -106,7 +106,7 @@ COMMAND(count)
     seen.counts = true;
     for (size_t at = 0; at < text.n && result == 0; at += 50)
         result =
-            json_reader_feed(seen.reader, text.v + at, text.n - at < 50 ? text.n - at : 50, &err);
+            value_reader_feed(seen.reader, text.v + at, text.n - at < 50 ? text.n - at : 50, &err);
     char *why = end(&seen, &err);
     fprintf(out, "%zu%s%s", seen.n, *why ? " " : "\n", why);
     free(why);
@@ -129,8 +129,8 @@ COMMAND(endless)
     size_t fed = 0;
     limit = 100;
     begin(&seen);
-    ck_assert_int_eq(json_reader_feed(seen.reader, words, strlen(words), &err), 0);
-    while (fed < 1000 && json_reader_feed(seen.reader, "1", 1, &err) == 0)
+    ck_assert_int_eq(value_reader_feed(seen.reader, words, strlen(words), &err), 0);
+    while (fed < 1000 && value_reader_feed(seen.reader, "1", 1, &err) == 0)
         fed++;
     ck_assert_msg(fed > 60 && fed <= 100, "%s: %zu bytes", words, fed);
     char *text = end(&seen, &err);
@@ -139,11 +139,12 @@ COMMAND(endless)
 }
 
 /* What the member "a" is for whoever asks for it. */
-static bool take_member(void *ctx, const struct json_value *value, bool is_item)
+static int take_member(void *ctx, const struct json_value *value, const struct json_value *list,
+                       struct error *err)
 {
     const char *text = json_string(json_member(value, "a"));
     fprintf(ctx, "%s\n", text ? text : "none");
-    return true;
+    return 0;
 }
 
 COMMAND(member)

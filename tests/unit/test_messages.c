@@ -54,12 +54,13 @@ static void write_status(FILE *out, const struct json_value *value)
         write_member(out, cause, "reason");
 }
 
-static bool take(void *ctx, const struct json_value *value, bool is_item)
+static int take(void *ctx, const struct json_value *value, const struct json_value *list,
+                struct error *err)
 {
     struct run *run = ctx;
     const struct json_value *object = json_member(value, "object");
     run->values++;
-    if (is_item || json_string(json_member(json_member(value, "metadata"), "name"))) {
+    if (list || json_string(json_member(json_member(value, "metadata"), "name"))) {
         write_decoded(run->out, value, run->kind);
     } else if (object) {
         write_member(run->out, value, "type");
@@ -74,7 +75,7 @@ static bool take(void *ctx, const struct json_value *value, bool is_item)
         fprintf(run->out, " more=%d\n",
                 json_string(json_member(json_member(value, "metadata"), "continue")) != NULL);
     }
-    return true;
+    return 0;
 }
 
 /* How to cut: into pieces of @size bytes; 0: of random ones. */
@@ -109,19 +110,19 @@ static char *read_proto(const bytes *all, bool watch, int kind, size_t size, uin
     size_t length;
     struct error err = {0};
     struct run run = {open_memstream(&text, &length), kind, 0};
-    struct proto_reader *reader =
+    struct value_reader *reader =
         proto_reader_new(watch ? &message_watch : &message_body, LIMIT, take, &run);
     int result = 0;
     for (size_t at = 0, n; at < all->n && result == 0; at += n) {
         n = piece(size, all->n - at, chance);
         char *copy = malloc(n);
         memcpy(copy, all->v + at, n);
-        result = proto_reader_feed(reader, copy, n, &err);
+        result = value_reader_feed(reader, copy, n, &err);
         free(copy);
     }
     if (result == 0)
-        result = proto_reader_finish(reader, &err);
-    proto_reader_free(reader);
+        result = value_reader_finish(reader, &err);
+    value_reader_free(reader);
     return finish_run(&run, &text, result, &err);
 }
 

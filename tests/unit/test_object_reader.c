@@ -288,11 +288,12 @@ static const struct proto_field texts_fields[] = {
 static const struct proto_message texts = {texts_fields, 2};
 static const struct proto_format texts_format = {.frames = true, .root = &texts};
 
-static bool count_values(void *ctx, const struct json_value *value, bool is_item)
+static int count_values(void *ctx, const struct json_value *value, const struct json_value *list,
+                        struct error *err)
 {
-    ck_assert(!is_item);
+    ck_assert_ptr_null(list);
     *(size_t *)ctx = value->size;
-    return true;
+    return 0;
 }
 
 /* How many values come of a frame of @n texts, of which the last one has @length bytes, or why none
@@ -305,18 +306,18 @@ static size_t values_of(size_t n, size_t length, struct error *err)
     for (size_t i = 1; i < n; i++)
         put_text(&message, 1, "");
     put_data(&message, 1, text, length);
-    struct proto_reader *reader = proto_reader_new(&texts_format, LIMIT, count_values, &values);
+    struct value_reader *reader = proto_reader_new(&texts_format, LIMIT, count_values, &values);
     uint32_t size = htobe32((uint32_t)message.n);
-    int result = proto_reader_feed(reader, (const char *)&size, 4, err);
+    int result = value_reader_feed(reader, (const char *)&size, 4, err);
     if (result == 0)
-        result = proto_reader_feed(reader, message.v, message.n, err);
+        result = value_reader_feed(reader, message.v, message.n, err);
     ck_assert_int_eq(result, err->text ? -1 : 0);
     if (result < 0) { /* for good */
         struct error again = {0};
-        ck_assert_int_eq(proto_reader_feed(reader, "", 1, &again), -1);
+        ck_assert_int_eq(value_reader_feed(reader, "", 1, &again), -1);
         error_clear(&again);
     }
-    proto_reader_free(reader);
+    value_reader_free(reader);
     vec_free(&message);
     free(text);
     return values;
@@ -325,8 +326,8 @@ static size_t values_of(size_t n, size_t length, struct error *err)
 TEST(limits)
 {
     struct error err = {0};
-    ck_assert_uint_eq(values_of(JSON_READER_VALUES - 2, 0, &err), JSON_READER_VALUES);
-    values_of(JSON_READER_VALUES - 1, 0, &err);
+    ck_assert_uint_eq(values_of(VALUES_LIMIT - 2, 0, &err), VALUES_LIMIT);
+    values_of(VALUES_LIMIT - 1, 0, &err);
     ck_assert_str_eq(err.text, "byte 2000000: more than 1000000 values");
     error_clear(&err);
     ck_assert_uint_eq(values_of(1, LIMIT - 5, &err), 3);

@@ -16,7 +16,7 @@ static int take_json(void *ctx, const char *json, size_t length)
 {
     struct input *input = ctx;
     struct error err = {0};
-    ck_assert_msg(json_reader_feed(input->seen.reader, json, length, &err) == 0, "%s in %.*s",
+    ck_assert_msg(value_reader_feed(input->seen.reader, json, length, &err) == 0, "%s in %.*s",
                   err.text, (int)length, json);
     return ++input->calls == input->most ? -1 : 0;
 }
@@ -42,7 +42,7 @@ static char *read_yaml(const char *text, size_t piece, int pieces, int most)
     int result = yaml_to_json(give_yaml, take_json, &input, &err);
     ck_assert_int_eq(result, most < 0 && err.text == NULL ? 0 : -1);
     if (result == 0)
-        ck_assert_msg(json_reader_finish(input.seen.reader, &bad) == 0, "%s", bad.text);
+        ck_assert_msg(value_reader_finish(input.seen.reader, &bad) == 0, "%s", bad.text);
     else if (most < 0)
         fprintf(input.seen.out, "%s\n", err.text);
     else

@@ -102,7 +102,7 @@ static inline void write_value(FILE *out, const struct json_value *value)
 
 /* What a reader gives out: "item" or "value", its line in the source, the text. */
 struct seen {
-    struct json_reader *reader;
+    struct value_reader *reader;
     FILE *out;
     char *text;
     size_t length;
@@ -114,22 +114,24 @@ struct seen {
 static size_t limit = 10000, limit_values;
 static int stop_after = -1;
 
-static inline bool take(void *ctx, const struct json_value *value, bool is_item)
+static inline int take(void *ctx, const struct json_value *value, const struct json_value *list,
+                       struct error *err)
 {
     struct seen *seen = ctx;
     struct text text;
-    ck_assert_int_eq(json_reader_envelope(seen->reader) != NULL, is_item);
     seen->n++;
     if (!seen->counts) {
         FILE *out = open_memstream(&text.v, &text.n);
         write_value(out, value);
         fclose(out);
-        fprintf(seen->out, "%s %zu ", is_item ? "item" : "value", json_reader_line(seen->reader));
+        fprintf(seen->out, "%s %zu ", list ? "item" : "value", value_reader_line(seen->reader));
         write_short(seen->out, text.v, text.n);
         fputs("\n", seen->out);
         free(text.v);
     }
-    return seen->left < 0 || seen->left-- > 0;
+    if (seen->left < 0 || seen->left-- > 0)
+        return 0;
+    return error_set(err, "stopped by the reader of the values");
 }
 
 static inline void begin(struct seen *seen)
@@ -138,7 +140,7 @@ static inline void begin(struct seen *seen)
     seen->out = open_memstream(&seen->text, &seen->length);
     seen->reader = json_reader_new(limit, take, seen);
     if (limit_values)
-        json_reader_limit_values(seen->reader, limit_values);
+        value_reader_limit_values(seen->reader, limit_values);
 }
 
 /* And why it was given up, behind what was given out; then it is for good. The caller frees it. */
@@ -147,12 +149,12 @@ static inline char *end(struct seen *seen, struct error *err)
     if (err->text) {
         struct error again = {0};
         fprintf(seen->out, "%s\n", err->text);
-        ck_assert_int_eq(json_reader_feed(seen->reader, "1 ", 2, &again), -1);
+        ck_assert_int_eq(value_reader_feed(seen->reader, "1 ", 2, &again), -1);
         ck_assert_ptr_nonnull(again.text);
         error_clear(&again);
         error_clear(err);
     }
-    json_reader_free(seen->reader);
+    value_reader_free(seen->reader);
     fclose(seen->out);
     return seen->text;
 }
