@@ -18,7 +18,7 @@ struct nftnl_chain;
 struct nftnl_rule;
 struct nftnl_set;
 
-/* ---- messages: message.c ---- */
+/* ---- requests and replies: netlink.c ---- */
 
 /**
  * Opens a socket for @protocol (NETLINK_NETFILTER, ...), bound to multicast @groups, with a receive
@@ -29,27 +29,47 @@ struct nftnl_set;
 struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
                                 const char *what, struct error *err);
 
+/** The message after @last (NULL: the first) in the @length received bytes; NULL if no whole one
+ * follows. Not by libmnl: it reads the message length as signed, so a length of 2 GiB or more
+ * passes its check. */
+const struct nlmsghdr *netlink_next(const void *bytes, size_t length, const struct nlmsghdr *last);
+
+#define netlink_each(message, bytes, length)                                                       \
+    for (const struct nlmsghdr *message = NULL;                                                    \
+         (message = netlink_next(bytes, length, message)) != NULL;)
+
+/** The errno in a message of type NLMSG_ERROR or NLMSG_DONE: 0 for an acknowledgement or a complete
+ * dump, EPROTO for a number out of range. */
+int netlink_errno(const struct nlmsghdr *message);
+
 /** Builds a request in @buffer, which must be large enough, with a protocol header of @length
  * bytes. */
 struct nlmsghdr *netlink_request(void *buffer, uint16_t type, uint16_t flags, uint32_t sequence,
                                  const void *header, size_t length);
 
+/* The reply to a request that was sent. */
+struct netlink_reply {
+    struct mnl_socket *nl;
+    void *buffer; /* for one piece */
+    size_t size;
+    uint32_t sequence; /* of the request */
+    mnl_cb_t fn;       /* gets each message; fails with MNL_CB_ERROR and errno. May be NULL */
+    void *ctx;
+    bool interrupted; /* set if a concurrent change may have made a dump miss or repeat entries */
+};
+
+/** Receives the next piece of a reply: 1 if more may follow, 0 at the end. -1 with errno: EAGAIN if
+ * nothing is queued, else the reply failed. (libmnl ignores the error that ends a failed dump.)
+ * The kernel queues the next piece of a dump when this one is read. Does not block. */
+int netlink_receive(struct netlink_reply *reply);
+
 /**
  * Sends @request, which requests a dump or an acknowledgement, and passes each message of the reply
- * to @fn (may be NULL). Returns 0 or an errno. A dump that a concurrent change interrupted may miss
- * entries or repeat them: EINTR if @overtaken is NULL, else *@overtaken is set (never cleared). Not
- * for hot paths.
+ * to @fn (may be NULL). Returns 0 or an errno. If a concurrent change interrupted a dump: EINTR if
+ * @interrupted is NULL, else *@interrupted is set (never cleared). Not for hot paths.
  */
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
-                bool *overtaken);
-
-/** Returns how many of @length bytes are whole messages, from the start. Call it before libmnl
- * walks them: libmnl reads the message length as signed, so a length of 2 GiB or more passes its
- * check. */
-size_t netlink_whole(const void *messages, size_t length);
-
-/** The errno in an answer: 0 for an acknowledgement, EPROTO for a number out of range. */
-int netlink_errno(const struct nlmsgerr *answer);
+                bool *interrupted);
 
 /** AF_INET or AF_INET6; NFPROTO_IPV4 and NFPROTO_IPV6 have the same values. */
 uint8_t netlink_family(enum family family);
@@ -309,10 +329,10 @@ struct nft_dump {
 };
 
 /** Passes each message of a dump to @fn undecoded, for tables of other programs, whose contents
- * libnftnl may not know. @overtaken as in netlink_ask(); the kernel does not report it for
+ * libnftnl may not know. @interrupted as in netlink_ask(); the kernel does not report it for
  * elements. Chains of other tables may be included. */
 int nft_socket_dump(struct nft_socket *socket, enum family family, const struct nft_dump *what,
-                    mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err);
+                    mnl_cb_t fn, void *ctx, bool *interrupted, struct error *err);
 
 /* Reads the elements of a set in pieces, on its own socket. The kernel produces each piece on
  * request and finds its place by counting from the start, so a change between two pieces may skip

@@ -148,29 +148,29 @@ static bool has_kube_proxys(const struct iptables_plan *plan)
     return false;
 }
 
-/* @overtaken: nf_tables changed during the dump, so the plan may have gaps. */
-static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool *overtaken,
+/* @interrupted: nf_tables changed during the dump, so the plan may have gaps. */
+static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool *interrupted,
                      struct error *err)
 {
     enum family family = plan->family;
     const struct nft_dump chains = {.type = NFT_MSG_GETCHAIN, .table = plan->table};
     const struct nft_dump sets = {.type = NFT_MSG_GETSET, .table = plan->table};
     const struct nft_dump rules = {.type = NFT_MSG_GETRULE, .table = plan->table};
-    *overtaken = false;
-    if (nft_socket_dump(socket, family, &chains, on_chain, plan, overtaken, err))
+    *interrupted = false;
+    if (nft_socket_dump(socket, family, &chains, on_chain, plan, interrupted, err))
         return -1;
     if (!has_kube_proxys(plan))
         return 0;
-    if (nft_socket_dump(socket, family, &sets, on_set, plan, overtaken, err))
+    if (nft_socket_dump(socket, family, &sets, on_set, plan, interrupted, err))
         return -1;
     vec_each (&plan->chains, it) {
         struct map_reading reading = {plan, (*it)->name};
         const struct nft_dump elements = {NFT_MSG_GETSETELEM, plan->table, (*it)->name + 1};
         if (((*it)->kind == MAP || (*it)->kind == ANONYMOUS_MAP) &&
-            nft_socket_dump(socket, family, &elements, on_elements, &reading, overtaken, err))
+            nft_socket_dump(socket, family, &elements, on_elements, &reading, interrupted, err))
             return -1;
     }
-    if (nft_socket_dump(socket, family, &rules, on_rule, plan, overtaken, err))
+    if (nft_socket_dump(socket, family, &rules, on_rule, plan, interrupted, err))
         return -1;
     iptables_plan_finish(plan);
     return 0;
@@ -321,9 +321,9 @@ static size_t fill_batch(struct nft_batch *batch, const struct iptables_plan *pl
     return n;
 }
 
-/* @overtaken: @plan may have gaps. Returns 0 when all is removed and reported. */
+/* @interrupted: @plan may have gaps. Returns 0 when all is removed and reported. */
 static int carry_out(struct cleanup *cleanup, struct nft_socket *socket,
-                     const struct iptables_plan *plan, bool overtaken, struct error *err)
+                     const struct iptables_plan *plan, bool interrupted, struct error *err)
 {
     struct nft_batch batch;
     nft_batch_init(&batch, plan->family, plan->table);
@@ -337,10 +337,10 @@ static int carry_out(struct cleanup *cleanup, struct nft_socket *socket,
         warn_of_drops(cleanup, plan);
         warn_of_marks(cleanup, plan);
     }
-    if (overtaken && !cleanup->dry_run)
+    if (interrupted && !cleanup->dry_run)
         return error_set(err,
                          "other programs keep changing nf_tables, so some rules may be missed");
-    if (overtaken)
+    if (interrupted)
         cleanup_say(cleanup, FATE_WARNING,
                     "table %s %s: other programs changed nf_tables while it was read: this may "
                     "be incomplete",
@@ -357,14 +357,14 @@ void cleanup_iptables_nft(struct cleanup *cleanup, struct nft_socket *socket, en
         int result = -1;
         for (int tries = 0; tries < TRIES && result; tries++) {
             struct iptables_plan plan = {.family = family, .table = tables[i]};
-            bool overtaken;
+            bool interrupted;
             if (tries > 0)
                 nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
-            result = read_plan(&plan, socket, &overtaken, &err);
-            if (result == 0 && overtaken && tries < UNDISTURBED_TRIES)
+            result = read_plan(&plan, socket, &interrupted, &err);
+            if (result == 0 && interrupted && tries < UNDISTURBED_TRIES)
                 result = error_set(&err, "other programs keep changing nf_tables");
             if (result == 0)
-                result = carry_out(cleanup, socket, &plan, overtaken, &err);
+                result = carry_out(cleanup, socket, &plan, interrupted, &err);
             iptables_plan_clear(&plan);
         }
         if (result)

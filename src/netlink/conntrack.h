@@ -24,16 +24,13 @@ struct conntrack_tuple {
     struct backend source, destination;
 };
 
-#define CONNTRACK_NAMES 3
-
 /* A UDP flow. */
 struct conntrack_flow {
     enum family family;
     struct conntrack_tuple original; /* before translation */
     struct conntrack_tuple reply;
-    /* Identify exactly this entry: tuple, zone (NULL: the default) and id; borrowed from the
-     * message. */
-    const struct nlattr *names[CONNTRACK_NAMES];
+    /* Identify the entry; borrowed from the message. */
+    const struct nlattr *tuple, *zone, *id; /* zone NULL: the default */
 };
 
 /** NULL with an error if the kernel lacks conntrack over netlink or denies access. */
@@ -50,25 +47,33 @@ enum conntrack_progress {
     CONNTRACK_FAILED,
 };
 
-/** Starts a scan, and ends a running one. @filtered requests only UDP flows of @family; kernels
- * before 5.8 ignore it. */
+typedef void (*conntrack_flow_fn)(void *ctx, const struct conntrack_flow *flow);
+
+/** Starts a scan that passes the UDP flows of @family to @fn, and ends a running one. @filtered
+ * makes the kernel select them; kernels before 5.8 do not. */
 int conntrack_scan_begin(struct conntrack *conntrack, enum family family, bool filtered,
-                         struct error *err);
+                         conntrack_flow_fn fn, void *ctx, struct error *err);
 void conntrack_scan_end(struct conntrack *conntrack);
 
 /** Readable when a step can make progress. */
 int conntrack_scan_fd(const struct conntrack *conntrack);
 
-typedef void (*conntrack_flow_fn)(void *ctx, const struct conntrack_flow *flow);
-
-/** Passes the family's UDP flows in the next buffer to @fn. The scan is over after any result but
+/** Processes the next buffer, then sends the deletions. The scan is over after any result but
  * CONNTRACK_MORE. Does not block. */
-enum conntrack_progress conntrack_scan_step(struct conntrack *conntrack, conntrack_flow_fn fn,
-                                            void *ctx, struct error *err);
+enum conntrack_progress conntrack_scan_step(struct conntrack *conntrack, struct error *err);
 
-/** Deletes the entry of @flow, but not one that replaced it meanwhile (the id, derived from the
- * entry's memory address, differs). 0 or an errno; ENOENT: already gone. */
-int conntrack_delete(struct conntrack *conntrack, const struct conntrack_flow *flow);
+/** Deletes the entry of @flow at the end of this scan step, but not one that replaced it meanwhile
+ * (the id, derived from the entry's memory address, differs). */
+void conntrack_delete(struct conntrack *conntrack, const struct conntrack_flow *flow);
+
+/* The outcome of deletions; entries that were already gone are not counted. */
+struct conntrack_deletions {
+    uint64_t deleted, failed;
+    int first_errno; /* of the failed ones */
+};
+
+/** Since the last call. */
+struct conntrack_deletions conntrack_take_deletions(struct conntrack *conntrack);
 
 /** Begins a request of @type (IPCTNL_MSG_CT_*) about @nf_family in @buffer. */
 struct nlmsghdr *conntrack_request(void *buffer, uint8_t type, uint16_t flags, uint8_t nf_family,

@@ -80,8 +80,6 @@ struct flow_cleaner {
     double begin;
     unsigned retries;
     uint64_t flows; /* seen by this attempt */
-    uint64_t deleted, failed;
-    int first_errno; /* of the failed deletions */
 };
 
 /* ---- notes ---- */
@@ -183,14 +181,8 @@ static void on_flow(void *ctx, const struct conntrack_flow *flow)
 {
     struct flow_cleaner *c = ctx;
     c->flows++;
-    if (!is_stale(&c->notes[c->family], flow))
-        return;
-    int why = conntrack_delete(c->conntrack, flow);
-    c->deleted += why == 0;
-    if (why == 0 || why == ENOENT)
-        return;
-    if (c->failed++ == 0)
-        c->first_errno = why;
+    if (is_stale(&c->notes[c->family], flow))
+        conntrack_delete(c->conntrack, flow);
 }
 
 static int start_reading(struct flow_cleaner *c, struct error *err)
@@ -200,7 +192,7 @@ static int start_reading(struct flow_cleaner *c, struct error *err)
     if (conntrack_count(c->conntrack, &entries, err))
         return -1;
     bool filtered = entries <= FEW_ENTRIES || c->notes[c->family].flows >= entries / ENTRIES_A_FLOW;
-    if (conntrack_scan_begin(c->conntrack, c->family, filtered, err))
+    if (conntrack_scan_begin(c->conntrack, c->family, filtered, on_flow, c, err))
         return -1;
     ev_io_set(&c->io, conntrack_scan_fd(c->conntrack), EV_READ);
     ev_io_start(c->loop, &c->io);
@@ -222,7 +214,8 @@ static void end_scan_for(struct notes *notes, struct note *note, bool seen)
         drop_note(notes, note);
 }
 
-static void log_failures(const struct flow_cleaner *c, const struct error *err)
+static void log_failures(const struct flow_cleaner *c, const struct conntrack_deletions *done,
+                         const struct error *err)
 {
     const char *family = family_name(c->family);
     if (err->text)
@@ -233,15 +226,16 @@ static void log_failures(const struct flow_cleaner *c, const struct error *err)
                  "family=%s every scan of the conntrack table was interrupted in %d tries; some "
                  "stale UDP flows may remain",
                  family, RETRIES + 1);
-    if (c->failed > 0)
+    if (done->failed > 0)
         log_warn("conntrack", "family=%s cannot delete stale UDP flows flows=%llu: %s", family,
-                 (unsigned long long)c->failed, strerror(c->first_errno));
+                 (unsigned long long)done->failed, strerror(done->first_errno));
 }
 
 static void end_scan(struct flow_cleaner *c, struct error *err)
 {
     struct notes *notes = &c->notes[c->family];
     struct flow_cleaner_stats *stats = &c->stats[c->family];
+    const struct conntrack_deletions done = conntrack_take_deletions(c->conntrack);
     double seconds = clock_monotonic() - c->begin;
     c->scanning = false;
     hash_table_each (&notes->by_frontend, struct note, note)
@@ -250,10 +244,10 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
     hash_table_each (&notes->by_frontend, const struct note, note)
         notes->due = clock_earlier(notes->due, note->due);
     if (!err->text || c->wait == 0)
-        log_failures(c, err);
+        log_failures(c, &done, err);
     c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
-    stats->deleted += c->deleted;
-    stats->failed_deletions += c->failed;
+    stats->deleted += done.deleted;
+    stats->failed_deletions += done.failed;
     if (err->text || c->retries > RETRIES) {
         stats->failed_scans++;
     } else {
@@ -263,7 +257,7 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
         notes->flows = c->flows;
         log_debug(2, "conntrack", "family=%s scanned flows=%llu deleted=%llu seconds=%.3f",
                   family_name(c->family), (unsigned long long)c->flows,
-                  (unsigned long long)c->deleted, seconds);
+                  (unsigned long long)done.deleted, seconds);
     }
     error_clear(err);
     c->rest_until = clock_monotonic() + SETTLE_SECONDS + fmin(seconds, PAUSE_LIMIT) + c->wait;
@@ -275,7 +269,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
     struct flow_cleaner *c = io->data;
     struct error err = {0};
     (void)revents;
-    enum conntrack_progress progress = conntrack_scan_step(c->conntrack, on_flow, c, &err);
+    enum conntrack_progress progress = conntrack_scan_step(c->conntrack, &err);
     if (progress == CONNTRACK_MORE)
         return;
     ev_io_stop(loop, &c->io);
@@ -304,7 +298,6 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     }
     c->scanning = true;
     c->retries = 0;
-    c->deleted = c->failed = 0;
     if (start_reading(c, &err))
         end_scan(c, &err);
 }

@@ -27,11 +27,11 @@ static struct nlmsghdr *begin(char *buffer, enum family family, uint16_t flags, 
     return request;
 }
 
-/* A missing object is an error only for dumps. @overtaken as in netlink_ask(). */
+/* A missing object is an error only for dumps. @interrupted as in netlink_ask(). */
 static int run(struct nft_socket *s, const struct nlmsghdr *request, const struct nft_dump *what,
-               mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
+               mnl_cb_t fn, void *ctx, bool *interrupted, struct error *err)
 {
-    int why = netlink_ask(s->nl, request, fn, ctx, overtaken);
+    int why = netlink_ask(s->nl, request, fn, ctx, interrupted);
     if (why == 0 || (why == ENOENT && !(request->nlmsg_flags & NLM_F_DUMP)))
         return 0;
     const struct nfgenmsg *about = mnl_nlmsg_get_payload(request);
@@ -54,11 +54,11 @@ static int ask(struct nft_socket *s, enum family family, uint16_t flags,
 }
 
 int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
-                    mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
+                    mnl_cb_t fn, void *ctx, bool *interrupted, struct error *err)
 {
     char buffer[REQUEST_ROOM] = {0};
     struct nlmsghdr *request = begin(buffer, family, NLM_F_DUMP, s->sequence++, what);
-    return run(s, request, what, fn, ctx, overtaken, err);
+    return run(s, request, what, fn, ctx, interrupted, err);
 }
 
 /* ---- tables ---- */
@@ -213,28 +213,34 @@ int nft_socket_count_elements(struct nft_socket *s, enum family family, const ch
 #define PIECE_SIZE ((size_t)32 * 1024)
 
 struct element_dump {
-    struct mnl_socket *nl;
+    struct netlink_reply reply;
+    struct element_reading reading;
     _Alignas(struct nlmsghdr) char buffer[PIECE_SIZE];
 };
 
 void element_dump_close(struct element_dump *dump)
 {
-    if (dump && dump->nl)
-        mnl_socket_close(dump->nl);
+    if (dump && dump->reply.nl)
+        mnl_socket_close(dump->reply.nl);
     free(dump);
 }
 
 struct element_dump *element_dump_open(enum family family, const char *table, const char *set,
                                        struct error *err)
 {
-    char buffer[REQUEST_ROOM] = {0};
     const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
     struct element_dump *dump = xcalloc(1, sizeof(*dump));
-    struct nlmsghdr *request = begin(buffer, family, NLM_F_DUMP, 1, &what);
-    dump->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "nf_tables", err);
-    if (dump->nl && mnl_socket_sendto(dump->nl, request, request->nlmsg_len) > 0)
+    struct nlmsghdr *request = begin(dump->buffer, family, NLM_F_DUMP, 1, &what);
+    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, 0, 0, 0, "nf_tables", err);
+    dump->reply = (struct netlink_reply){.nl = nl,
+                                         .buffer = dump->buffer,
+                                         .size = PIECE_SIZE,
+                                         .sequence = request->nlmsg_seq,
+                                         .fn = on_elements,
+                                         .ctx = &dump->reading};
+    if (nl && mnl_socket_sendto(nl, request, request->nlmsg_len) > 0)
         return dump;
-    if (dump->nl)
+    if (nl)
         error_set(err, "cannot request the elements of %s: %s", set, strerror(errno));
     element_dump_close(dump);
     return NULL;
@@ -243,16 +249,12 @@ struct element_dump *element_dump_open(enum family family, const char *table, co
 enum element_dump_state element_dump_step(struct element_dump *dump, nft_element_fn fn, void *ctx,
                                           struct error *err)
 {
-    struct element_reading reading = {.fn = fn, .ctx = ctx};
-    ssize_t n = mnl_socket_recvfrom(dump->nl, dump->buffer, sizeof(dump->buffer));
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+    dump->reading.fn = fn;
+    dump->reading.ctx = ctx;
+    int result = netlink_receive(&dump->reply);
+    if (result > 0 || (result < 0 && errno == EAGAIN))
         return DUMP_GOES_ON;
-    int result = n < 0 ? MNL_CB_ERROR
-                       : mnl_cb_run(dump->buffer, netlink_whole(dump->buffer, (size_t)n), 1,
-                                    mnl_socket_get_portid(dump->nl), on_elements, &reading);
-    if (result == MNL_CB_OK)
-        return DUMP_GOES_ON;
-    if (result == MNL_CB_STOP)
+    if (result == 0)
         return DUMP_ENDED;
     error_set(err, "cannot read elements: %s", strerror(errno));
     return DUMP_FAILED;

@@ -155,17 +155,15 @@ static void take_error(struct answers *a, const struct nlmsghdr *header, int why
 /* Processes one received piece, truncated if it was longer than @room. */
 static void take_answers(struct answers *a, const char *buffer, size_t length, size_t room)
 {
-    int left = (int)netlink_whole(buffer, length < room ? length : room);
     a->lost = a->lost || length > room;
-    const struct nlmsghdr *header = (const void *)buffer;
-    for (; mnl_nlmsg_ok(header, left); header = mnl_nlmsg_next(header, &left)) {
-        if (header->nlmsg_type != NLMSG_ERROR ||
-            header->nlmsg_len < mnl_nlmsg_size(sizeof(struct nlmsgerr)))
+    netlink_each(answer, buffer, length < room ? length : room)
+    {
+        if (answer->nlmsg_type != NLMSG_ERROR)
             continue;
-        const struct nlmsgerr *answer = mnl_nlmsg_get_payload(header);
-        if (answer->error != 0)
-            take_error(a, header, netlink_errno(answer));
-        else if (header->nlmsg_seq == a->last_sequence)
+        int why = netlink_errno(answer);
+        if (why)
+            take_error(a, answer, why);
+        else if (answer->nlmsg_seq == a->last_sequence)
             a->acknowledged = true;
     }
 }

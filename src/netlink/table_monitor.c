@@ -94,9 +94,8 @@ static void take_generation(struct table_monitor *m, const struct nlmsghdr *head
 
 void table_monitor_take(struct table_monitor *m, const void *messages, size_t length)
 {
-    int left = (int)netlink_whole(messages, length < INT32_MAX ? length : INT32_MAX);
-    for (const struct nlmsghdr *header = messages; mnl_nlmsg_ok(header, left);
-         header = mnl_nlmsg_next(header, &left)) {
+    netlink_each(header, messages, length)
+    {
         if (NFNL_SUBSYS_ID(header->nlmsg_type) != NFNL_SUBSYS_NFTABLES ||
             header->nlmsg_pid == m->own_port ||
             mnl_nlmsg_get_payload_len(header) < sizeof(struct nfgenmsg))

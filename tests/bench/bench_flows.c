@@ -31,7 +31,7 @@
 
 #define N_FRONTENDS 1000U
 #define N_BACKENDS 5000U
-#define N_NOTED 10U
+#define N_CHANGED 10U
 #define BATCH_SIZE ((size_t)32 * 1024)
 #define MESSAGE_ROOM 256U
 
@@ -176,7 +176,9 @@ static void on_sleep(struct ev_loop *loop, ev_prepare *prepare, int revents)
     turns.n++;
 }
 
-static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char *what, bool stale)
+/* Of the first @n_changed frontends all but @n_stale backends serve. */
+static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char *what,
+                 unsigned n_changed, unsigned n_stale)
 {
     const struct flow_cleaner_stats *stats = flow_cleaner_stats(cleaner, FAMILY_IPV4);
     struct flow_cleaner_stats before = *stats;
@@ -184,12 +186,12 @@ static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char 
     const unsigned n = sizeof(backends) / sizeof(backends[0]);
     long resident = memory("VmRSS");
     uint32_t entries = count_entries();
-    for (unsigned i = 0; i < N_NOTED; i++) {
+    for (unsigned i = 0; i < n_changed; i++) {
         struct backend end = end_of(10, i, 53);
         struct frontend frontend = {end.address, end.port, IPPROTO_UDP, FAMILY_IPV4};
         for (unsigned b = 0; b < n; b++)
             backends[b] = end_of(12, i + b * N_FRONTENDS, 53);
-        flow_cleaner_note(cleaner, &frontend, true, backends, stale ? n - 1 : n);
+        flow_cleaner_note(cleaner, &frontend, true, backends, n - n_stale);
     }
     turns = (struct turns){0};
     double cpu = cpu_seconds();
@@ -222,9 +224,10 @@ static void measure(void)
     struct flow_cleaner *cleaner = flow_cleaner_new(loop, &err);
     if (!cleaner)
         die("start");
-    scan(loop, cleaner, "first scan", false);
-    scan(loop, cleaner, "another", false);
-    scan(loop, cleaner, "with stale flows", true);
+    scan(loop, cleaner, "first scan", N_CHANGED, 0);
+    scan(loop, cleaner, "another", N_CHANGED, 0);
+    scan(loop, cleaner, "with stale flows", N_CHANGED, 1);
+    scan(loop, cleaner, "with stale flows only", N_FRONTENDS, N_BACKENDS / N_FRONTENDS);
     flow_cleaner_free(cleaner);
     ev_loop_destroy(loop);
 }

@@ -348,9 +348,8 @@ static void scan_conntrack(void)
     struct error err = {0};
     struct conntrack *conntrack = conntrack_open(&err);
     if (conntrack)
-        expect(conntrack_scan_begin(conntrack, FAMILY_IPV4, true, &err) == 0);
-    while (conntrack && answers.left >= 3 &&
-           conntrack_scan_step(conntrack, take_flow, conntrack, &err) == CONNTRACK_MORE)
+        expect(conntrack_scan_begin(conntrack, FAMILY_IPV4, true, take_flow, conntrack, &err) == 0);
+    while (conntrack && answers.left >= 3 && conntrack_scan_step(conntrack, &err) == CONNTRACK_MORE)
         continue;
     error_clear(&err);
     conntrack_close(conntrack);
@@ -371,8 +370,7 @@ static void look_at_servers(void)
     while (next_piece(&piece)) {
         struct virtual_server server;
         void *copy = copy_of(&piece);
-        if (mnl_nlmsg_ok(copy, (int)netlink_whole(copy, piece.length)))
-            virtual_server_read(copy, &server);
+        netlink_each(message, copy, piece.length) virtual_server_read(message, &server);
         free(copy);
     }
 }

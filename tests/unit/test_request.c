@@ -9,6 +9,8 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define SIZE ((size_t)256)
 
@@ -33,17 +35,96 @@ static void tear_down(void)
     free(messages);
 }
 
-/* ---- what was answered ---- */
+/* ---- errors ---- */
+
+/* A message of @type with the first @length bytes of @number. */
+static struct nlmsghdr *end_message(void *buffer, uint16_t type, int number, size_t length)
+{
+    struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+    message->nlmsg_type = type;
+    memcpy(mnl_nlmsg_put_extra_header(message, length), &number, length);
+    message->nlmsg_len = (uint32_t)(NLMSG_HDRLEN + length);
+    return message;
+}
 
 static const struct {
-    int error, number;
-} answers[] = {{0, 0},          {-ENOENT, ENOENT}, {-4095, 4095},
-               {-4096, EPROTO}, {INT_MIN, EPROTO}, {1, EPROTO}};
+    uint16_t type;
+    int error;
+    size_t length;
+    int number;
+} ends[] = {{NLMSG_ERROR, 0, 20, 0},
+            {NLMSG_ERROR, -ENOENT, 20, ENOENT},
+            {NLMSG_ERROR, -4095, 4, 4095},
+            {NLMSG_ERROR, -4096, 20, EPROTO},
+            {NLMSG_ERROR, INT_MIN, 20, EPROTO},
+            {NLMSG_ERROR, 1, 20, EPROTO},
+            {NLMSG_ERROR, 0, 3, EPROTO},
+            {NLMSG_DONE, 0, 4, 0},
+            {NLMSG_DONE, -ENOENT, 4, ENOENT}, /* which libmnl ignores */
+            {NLMSG_DONE, 1, 4, EPROTO},
+            {NLMSG_DONE, 0, 0, 0}};
 
-TEST_ROWS(an_answer_is_an_errno, answers)
+TEST_ROWS(errors, ends)
 {
-    const struct nlmsgerr answer = {.error = row->error};
-    ck_assert_int_eq(netlink_errno(&answer), row->number);
+    char buffer[SIZE] = {0};
+    const size_t length = row->length < sizeof(int) ? row->length : sizeof(int);
+    struct nlmsghdr *message = end_message(buffer, row->type, row->error, length);
+    message->nlmsg_len = (uint32_t)(NLMSG_HDRLEN + row->length);
+    ck_assert_int_eq(netlink_errno(message), row->number);
+}
+
+/* ---- replies ---- */
+
+static int count_message(const struct nlmsghdr *message, void *ctx)
+{
+    ++*(int *)ctx;
+    return MNL_CB_OK;
+}
+
+/* How a reply ends that consists of an entry, with flags, and an end. */
+static const struct {
+    uint16_t flags, type;
+    uint32_t sequence;
+    int error;
+    int result, number; /* of netlink_receive() */
+    bool interrupted;
+} replies[] = {{NLM_F_MULTI, NLMSG_DONE, 7, 0, 0, 0, false},
+               {NLM_F_MULTI, NLMSG_DONE, 7, -EINTR, -1, EINTR, false},
+               {NLM_F_MULTI, NLMSG_ERROR, 7, -EPERM, -1, EPERM, false},
+               {0, NLMSG_ERROR, 7, 0, 0, 0, false},
+               {NLM_F_MULTI | NLM_F_DUMP_INTR, NLMSG_DONE, 7, 0, 0, 0, true},
+               {NLM_F_MULTI, NLMSG_NOOP, 7, 0, 1, 0, false},
+               {NLM_F_MULTI, NLMSG_DONE, 8, 0, -1, EPROTO, false}};
+
+TEST_ROWS(a_reply_ends, replies)
+{
+    int sockets[2], n = 0;
+    _Alignas(struct nlmsghdr) char sent[SIZE] = {0}, received[SIZE];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    struct nlmsghdr *entry = end_message(sent, NLMSG_MIN_TYPE, 0, 4);
+    entry->nlmsg_flags = row->flags;
+    entry->nlmsg_seq = 7;
+    struct nlmsghdr *end = end_message(sent + entry->nlmsg_len, row->type, row->error, 4);
+    end->nlmsg_seq = row->sequence;
+    struct netlink_reply reply = {.nl = mnl_socket_fdopen(sockets[0]),
+                                  .buffer = received,
+                                  .size = SIZE,
+                                  .sequence = 7,
+                                  .fn = count_message,
+                                  .ctx = &n};
+    ck_assert_int_eq(netlink_receive(&reply), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_gt(send(sockets[1], sent, entry->nlmsg_len + end->nlmsg_len, 0), 0);
+    ck_assert_int_eq(netlink_receive(&reply), row->result);
+    ck_assert(row->result >= 0 || errno == row->number);
+    ck_assert_int_eq(n, 1);
+    ck_assert_int_eq(reply.interrupted, row->interrupted);
+    ck_assert_int_gt(send(sockets[1], sent, sizeof(sent), 0), 0);
+    reply.size = entry->nlmsg_len;
+    ck_assert_int_eq(netlink_receive(&reply), -1);
+    ck_assert_int_eq(errno, EMSGSIZE);
+    mnl_socket_close(reply.nl);
+    close(sockets[1]);
 }
 
 /* ---- how much is whole ---- */
@@ -69,7 +150,9 @@ TEST_ROWS(whole_messages_count, lengths)
     if (first >= NLMSG_HDRLEN && MNL_ALIGN((size_t)first) + NLMSG_HDRLEN <= SIZE)
         memcpy(bytes + MNL_ALIGN((size_t)first), &row->second, sizeof(row->second));
     put(bytes, row->length);
-    ck_assert_uint_eq(netlink_whole(messages, row->length), row->whole);
+    size_t whole = 0;
+    netlink_each(message, messages, row->length) whole += MNL_ALIGN(message->nlmsg_len);
+    ck_assert_uint_eq(whole < row->length ? whole : row->length, row->whole);
 }
 
 /* ---- texts ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Netlink sockets, single requests, and attribute parsing. */
+/* Netlink sockets, requests and their replies, and attribute parsing. */
 #include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
@@ -32,23 +32,24 @@ struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int ro
     return nl;
 }
 
-size_t netlink_whole(const void *messages, size_t length)
+const struct nlmsghdr *netlink_next(const void *bytes, size_t length, const struct nlmsghdr *last)
 {
-    const char *at = messages;
-    struct nlmsghdr header;
-    size_t whole = 0;
-    while (whole < length && length - whole >= sizeof(header)) {
-        memcpy(&header, at + whole, sizeof(header));
-        if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > length - whole)
-            break;
-        whole += MNL_ALIGN((size_t)header.nlmsg_len);
-    }
-    return whole < length ? whole : length;
+    size_t at = 0;
+    if (last)
+        at =
+            (size_t)((const char *)last - (const char *)bytes) + MNL_ALIGN((size_t)last->nlmsg_len);
+    const struct nlmsghdr *next = (const void *)((const char *)bytes + at);
+    bool whole = at < length && length - at >= sizeof(*next) && next->nlmsg_len >= sizeof(*next) &&
+                 next->nlmsg_len <= length - at;
+    return whole ? next : NULL;
 }
 
-int netlink_errno(const struct nlmsgerr *answer)
+int netlink_errno(const struct nlmsghdr *message)
 {
-    return answer->error <= 0 && answer->error >= -LAST_ERRNO ? -answer->error : EPROTO;
+    int number = message->nlmsg_type == NLMSG_DONE ? 0 : -EPROTO;
+    if (mnl_nlmsg_get_payload_len(message) >= sizeof(number))
+        memcpy(&number, mnl_nlmsg_get_payload(message), sizeof(number));
+    return number <= 0 && number >= -LAST_ERRNO ? -number : EPROTO;
 }
 
 /* ---- requests ---- */
@@ -64,54 +65,60 @@ struct nlmsghdr *netlink_request(void *buffer, uint16_t type, uint16_t flags, ui
     return request;
 }
 
-/* Receives one piece of an answer: its length, or -1 with errno. The kernel queues the next piece
- * when this one is read, so an empty queue means that it was lost. */
-static ssize_t receive(struct mnl_socket *nl, char *buffer)
+int netlink_receive(struct netlink_reply *reply)
 {
     ssize_t n;
     do
-        n = recv(mnl_socket_get_fd(nl), buffer, BUFFER_SIZE, MSG_DONTWAIT | MSG_TRUNC);
+        n = recv(mnl_socket_get_fd(reply->nl), reply->buffer, reply->size,
+                 MSG_DONTWAIT | MSG_TRUNC);
     while (n < 0 && errno == EINTR);
-    if (n <= (ssize_t)BUFFER_SIZE)
-        return n;
-    errno = EMSGSIZE;
-    return -1;
-}
-
-/* Clears NLM_F_DUMP_INTR in all messages, since libmnl would stop at it. Returns whether it was
- * set. */
-static bool remove_mark(char *piece, size_t length)
-{
-    bool marked = false;
-    int left = (int)netlink_whole(piece, length);
-    for (struct nlmsghdr *header = (void *)piece; mnl_nlmsg_ok(header, left);
-         header = mnl_nlmsg_next(header, &left)) {
-        marked = marked || header->nlmsg_flags & NLM_F_DUMP_INTR;
-        header->nlmsg_flags &= (uint16_t)~NLM_F_DUMP_INTR;
+    if (n > (ssize_t)reply->size)
+        errno = EMSGSIZE;
+    if (n < 0 || n > (ssize_t)reply->size)
+        return -1;
+    netlink_each(message, reply->buffer, (size_t)n)
+    {
+        uint32_t port = mnl_socket_get_portid(reply->nl);
+        if ((message->nlmsg_seq && message->nlmsg_seq != reply->sequence) ||
+            (message->nlmsg_pid && message->nlmsg_pid != port)) {
+            errno = EPROTO;
+            return -1;
+        }
+        if (message->nlmsg_flags & NLM_F_DUMP_INTR)
+            reply->interrupted = true;
+        if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR) {
+            errno = netlink_errno(message);
+            return errno ? -1 : 0;
+        }
+        if (message->nlmsg_type >= NLMSG_MIN_TYPE && reply->fn &&
+            reply->fn(message, reply->ctx) < 0)
+            return -1;
     }
-    return marked;
+    return 1;
 }
 
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
-                bool *overtaken)
+                bool *interrupted)
 {
     if (mnl_socket_sendto(nl, request, request->nlmsg_len) < 0)
         return errno;
-    char *buffer = xreallocarray(NULL, 1, BUFFER_SIZE);
+    struct netlink_reply reply = {.nl = nl,
+                                  .buffer = xreallocarray(NULL, 1, BUFFER_SIZE),
+                                  .size = BUFFER_SIZE,
+                                  .sequence = request->nlmsg_seq,
+                                  .fn = fn,
+                                  .ctx = ctx};
     int result;
-    do {
-        ssize_t n = receive(nl, buffer);
-        if (n > 0 && overtaken && remove_mark(buffer, (size_t)n))
-            *overtaken = true;
-        result = n < 0 ? -1
-                       : mnl_cb_run(buffer, netlink_whole(buffer, (size_t)n), request->nlmsg_seq,
-                                    mnl_socket_get_portid(nl), fn, ctx);
-    } while (result > MNL_CB_STOP);
-    int why = result < 0 ? errno : 0;
+    do
+        result = netlink_receive(&reply);
+    while (result > 0 && (interrupted || !reply.interrupted));
+    int why = result < 0 ? errno : reply.interrupted && !interrupted ? EINTR : 0;
+    if (interrupted && reply.interrupted)
+        *interrupted = true;
     ssize_t rest = why ? 1 : 0; /* drain it, or the next request would read it */
     while (rest > 0 || (rest < 0 && (errno == EINTR || errno == ENOBUFS)))
-        rest = recv(mnl_socket_get_fd(nl), buffer, BUFFER_SIZE, MSG_DONTWAIT);
-    free(buffer);
+        rest = recv(mnl_socket_get_fd(nl), reply.buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    free(reply.buffer);
     return why;
 }
 
