@@ -99,7 +99,7 @@ struct api_request_ops {
     /* The server answered 200; the body has this encoding and may take its time. May be NULL. */
     void (*opened)(void *ctx, enum encoding encoding);
     /* Bytes of the body of a 200 answer as they arrive. Returns -1 to end the request (done
-     * follows). NULL: the body is discarded. */
+     * follows), 1 if they are of no use before more arrive, else 0. NULL: the body is discarded. */
     int (*data)(void *ctx, const char *bytes, size_t length);
     /* The request is over and freed. Called once, unless the request was cancelled. @body: the
      * start (of limited length, NUL-terminated) of the body of an answer other than 200, else

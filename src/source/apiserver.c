@@ -31,9 +31,6 @@
 #define NUDGE_GROWTH 1.25
 #define NUDGE_MOST 1.0
 
-/* Gathering ends after this many seconds without a wake-up. */
-#define GATHERING_ENDS 0.1
-
 /* Maximum resends of a request that hit a dead connection. */
 #define RESENDS 3
 
@@ -47,7 +44,6 @@ struct apiserver {
     CURLM *multi;
     struct ev_timer timer;
     struct ev_timer nudge;
-    struct ev_timer gathered;
     struct ev_timer liveness;
     struct api_request *requests;
     struct socket_watch *watches;
@@ -178,13 +174,15 @@ static int on_connected(void *ctx, char *local, char *remote, int local_port, in
 static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
+    struct gathering *gathering = &request->apiserver->gathering;
     size_t length = size * n;
     request->apiserver->heard_at = clock_monotonic();
-    request->apiserver->gathering.bytes += length;
     if (request->cancelled)
         return 0;
     if (status_of(request) == 200) {
-        request->stopped = request->ops.data && request->ops.data(request->ctx, bytes, length) < 0;
+        int more = request->ops.data ? request->ops.data(request->ctx, bytes, length) : 0;
+        *(more > 0 ? &gathering->contents : &gathering->others) += length;
+        request->stopped = more < 0;
         return request->stopped || request->cancelled ? 0 : length;
     }
     size_t room = BODY_LIMIT - request->body.n;
@@ -441,27 +439,6 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
 #pragma GCC diagnostic pop
 }
 
-/*
- * Delays the whole loop, not only the socket: other work is batched as well, timers keep running,
- * and curl needs no notice. The first sync waits for these bytes anyway.
- */
-static void gather(struct apiserver *a)
-{
-    double pause = gathering_woken(&a->gathering, ev_now(a->loop));
-    ev_set_io_collect_interval(a->loop, pause);
-    if (pause > 0)
-        ev_timer_again(a->loop, &a->gathered);
-}
-
-static void on_gathered(struct ev_loop *loop, struct ev_timer *timer, int events)
-{
-    struct apiserver *a = timer->data;
-    (void)events;
-    ev_timer_stop(loop, timer);
-    ev_set_io_collect_interval(loop, 0.);
-    a->gathering = (struct gathering){0};
-}
-
 static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct socket_watch *watch = (struct socket_watch *)(void *)io;
@@ -474,7 +451,8 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
      * again, but only once so that others get their turn; the timer is still set. */
     if (a->due)
         act(a, CURL_SOCKET_TIMEOUT, 0);
-    gather(a);
+    /* Delays the whole loop, not only the socket: timers keep running, and curl needs no notice. */
+    ev_set_io_collect_interval(a->loop, gathering_woken(&a->gathering));
 }
 
 static void on_due(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -632,11 +610,10 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     ev_init(&a->timer, on_due);
     a->timer.data = a;
     ev_timer_init(&a->nudge, on_nudge, 0., NUDGE_INTERVAL);
-    ev_timer_init(&a->gathered, on_gathered, 0., GATHERING_ENDS);
     ev_init(&a->liveness, on_liveness);
     /* Runs after pending input: a pause of the daemon is not silence of the server. */
     ev_set_priority(&a->liveness, EV_MINPRI);
-    a->nudge.data = a->gathered.data = a->liveness.data = a;
+    a->nudge.data = a->liveness.data = a;
     a->multi = curl_multi_init();
     if (!a->multi)
         alloc_failed();
@@ -664,7 +641,6 @@ void apiserver_free(struct apiserver *a)
     curl_multi_cleanup(a->multi);
     ev_timer_stop(a->loop, &a->timer);
     ev_timer_stop(a->loop, &a->nudge);
-    ev_timer_stop(a->loop, &a->gathered);
     ev_timer_stop(a->loop, &a->liveness);
     ev_set_io_collect_interval(a->loop, 0.);
     api_connection_clear(&a->connection);

@@ -110,29 +110,18 @@ void retry_write_done(struct retry *retry, double now)
 
 /* ---- gathering ---- */
 
-/* More than OFTEN wake-ups in WINDOW seconds are a stream. */
-#define OFTEN 8
-#define WINDOW 0.005
+/* More than so many wake-ups in a row that bring only contents are a flood. */
+#define FLOOD 8
 /* Seconds to wait: many events at thousands per second. */
 #define WAIT 0.01
-/* The stream is over when a wait brings fewer bytes. */
-#define FEW 4096
 /* This many bytes at once are worth their own wake-up. Waiting would stall the server with its
  * window full. */
 #define MUCH 65536
 
-double gathering_woken(struct gathering *g, double now)
+double gathering_woken(struct gathering *g)
 {
-    if (now - g->since > WINDOW || now < g->since) {
-        g->since = now;
-        g->wakes = 0;
-    }
-    g->wakes++;
-    if (g->on)
-        g->on = !g->waited || g->bytes >= FEW;
-    else
-        g->on = g->wakes > OFTEN;
-    g->waited = g->on && g->bytes < MUCH;
-    g->bytes = 0;
-    return g->waited ? WAIT : 0;
+    bool wait = g->others == 0 && g->contents > 0 && g->contents < MUCH && g->wakes >= FLOOD;
+    g->wakes = g->others > 0 ? 0 : g->wakes + (g->contents > 0);
+    g->contents = g->others = 0;
+    return wait ? WAIT : 0;
 }

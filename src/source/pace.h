@@ -75,21 +75,18 @@ void retry_write_done(struct retry *retry, double now);
 
 /*
  * Whether to wait a moment for more bytes before the next read. The API server flushes each event
- * by itself: at thousands per second, most CPU time would go into waking up for single events. A
- * lone event is never delayed. Reads no clock.
+ * by itself: during a streamed list, thousands per second, most CPU time would go into waking up
+ * for single events. Nothing can be done with them before the last one arrives. Everything else is
+ * read at once: changes are applied as they come.
  */
 
 /* Starts zeroed. */
 struct gathering {
-    double since;   /* start of the current window */
-    unsigned wakes; /* in the window */
-    size_t bytes;   /* since the last wake-up */
-    bool on;        /* events arrive as a stream */
-    bool waited;    /* the last call returned a wait */
+    size_t contents, others; /* bytes since the last wake-up: of incomplete contents, of the rest */
+    unsigned wakes;          /* in a row that brought only contents */
 };
 
-/** g->bytes bytes arrived at time @now and were read. Returns the seconds to wait before the next
- * read, 0 for none. */
-double gathering_woken(struct gathering *g, double now);
+/** A wake-up has read its bytes. Returns the seconds to wait before the next read, 0 for none. */
+double gathering_woken(struct gathering *gathering);
 
 #endif

@@ -502,7 +502,9 @@ static int on_data(void *ctx, const char *bytes, size_t length)
         if (r->received > CONTENTS_LIMIT)
             return error_set(&r->broken, "it has more than %zu MiB", CONTENTS_LIMIT >> 20);
     }
-    return object_reader_feed(&r->reader, bytes, length, &r->broken);
+    if (object_reader_feed(&r->reader, bytes, length, &r->broken) < 0)
+        return -1;
+    return r->state == STATE_STREAMING;
 }
 
 static void on_done(void *ctx, const struct api_result *result, const char *body)

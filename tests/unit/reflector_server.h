@@ -158,11 +158,15 @@ static bytes sent_bytes(char *words)
     return all;
 }
 
+static bool more_needed; /* for the last bytes to be of use */
+
 /* Hands over bytes of a 200 answer; a reader that wants no more has its request ended. */
 static void send_bytes(const char *data, size_t length)
 {
     ck_assert_ptr_nonnull(request);
-    if (request->ops.data(request->ctx, data, length) < 0)
+    int result = request->ops.data(request->ctx, data, length);
+    more_needed = result > 0;
+    if (result < 0)
         end_answer(200, -1, "stopped", "", 0);
 }
 

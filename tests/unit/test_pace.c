@@ -24,31 +24,22 @@ COMMAND(next)
 /* ---- events ---- */
 
 static struct gathering gathering;
-static double now;
 
 COMMAND(gathering)
 {
     gathering = (struct gathering){0};
-    now = 1000;
 }
 
-COMMAND(pass)
-{
-    now += atof(words);
-}
-
-/* "N SECONDS BYTES": so many wake-ups, each so much later than the one before, and how many ended
- * with a wait. That takes its time, and lets the bytes of each moment add up. */
+/* "N CONTENTS OTHERS": so many wake-ups, each with so many bytes, and how many of them end with a
+ * wait. */
 COMMAND(wakes)
 {
     int wakes = atoi(script_word(&words)), waits = 0;
-    double apart = atof(script_word(&words)), wait = 0;
+    size_t contents = (size_t)atoi(script_word(&words)), others = (size_t)atoi(words);
     for (int i = 0; i < wakes; i++) {
-        double passed = wait > apart ? wait : apart;
-        now += passed;
-        gathering.bytes += (size_t)(passed / apart + 0.5) * (size_t)atoi(words);
-        wait = gathering_woken(&gathering, now);
-        waits += wait > 0;
+        gathering.contents = contents;
+        gathering.others = others;
+        waits += gathering_woken(&gathering) > 0;
     }
     fprintf(out, "%d wait\n", waits);
 }

@@ -332,6 +332,12 @@ static void do_due(char *words)
     fprintf(seen, timer ? "in %g s\n" : "nothing\n", timer ? timer->at : 0);
 }
 
+/* Whether the last bytes were of use at once. */
+static void do_used(char *words)
+{
+    fputs(more_needed ? "not before more come\n" : "at once\n", seen);
+}
+
 static void do_answered(char *words)
 {
     fputs(reflector_stats(reflector).answered ? "yes\n" : "no\n", seen);
@@ -351,6 +357,7 @@ static const struct {
     {"at", do_at},           {"cut-anywhere", do_cut_anywhere},
     {"figures", do_figures}, {"path", do_path},
     {"due", do_due},         {"answered", do_answered},
+    {"used", do_used},
 };
 
 static void act(char *words)
