@@ -260,7 +260,7 @@ static bool report_applied(struct proxy *proxy, enum family which)
     if (proxy->flows)
         flow_cleaner_run(proxy->flows, which);
     if (all)
-        syncs->without_local = policy_ports_without_local(proxy->policy, which);
+        syncs->without_local = policy_view(proxy->policy).without_local[which];
     return all;
 }
 
@@ -270,7 +270,7 @@ static void check_node_name(struct proxy *proxy)
     if (proxy->node_name_checked)
         return;
     proxy->node_name_checked = true;
-    if (policy_node_never_named(proxy->policy))
+    if (policy_view(proxy->policy).node_never_named)
         log_warn("proxy",
                  "no endpoint is on node=%s, though endpoints name their nodes: traffic policy "
                  "Local finds no endpoints here. If some are here, see --hostname-override",
@@ -297,7 +297,7 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
     }
     free(about);
     if (applied[FAMILY_IPV4] && applied[FAMILY_IPV6])
-        policy_note_applied(proxy->policy);
+        policy_mark_applied(proxy->policy);
     service_cache_applied(proxy->caches.services, applied);
     endpoint_slice_cache_applied(proxy->caches.slices, applied);
     return next;
@@ -378,16 +378,17 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
 
 void proxy_stats(const struct proxy *proxy, struct proxy_stats *stats)
 {
+    const struct policy_view policy = policy_view(proxy->policy);
     const struct service_counts services = service_cache_counts(proxy->caches.services);
     const struct slice_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
     const double now = clock_monotonic();
     bool any = false;
     *stats = (struct proxy_stats){
         .complete = proxy_is_synced(proxy),
-        .zone = policy_surroundings(proxy->policy)->location.zone,
+        .zone = policy.here->location.zone,
         .external_ips = !proxy->caches.no_external_ips,
-        .conflicts = policy_conflicts(proxy->policy),
-        .reserved = policy_reserved(proxy->policy),
+        .conflicts = policy.conflicts,
+        .reserved = policy.reserved,
         .services = services.known,
         .slices = slices.known,
         .services_pending = services.pending,

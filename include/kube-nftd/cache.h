@@ -20,9 +20,9 @@ struct object_versions {
     const struct object_version *received; /* NULL: deleted, or never decoded */
     const struct object_version *rejected; /* later version that failed to decode; NULL: none */
     struct {
-        bool concerned;                    /* the object has, or will have, state in the table */
-        bool applied;                      /* the table matches the received version */
-        const struct object_version *held; /* version in the table; NULL: none */
+        bool concerned; /* the object has, or will have, state in the table */
+        bool applied;   /* the table matches the received version */
+        const struct object_version *programmed; /* version in the table; NULL: none */
     } family[FAMILY_COUNT];
 };
 

@@ -29,7 +29,7 @@ struct location {
     const char *zone; /* NULL: none, or the Node is not known yet */
 };
 
-/* Categories of endpoints, which overlap. Hints are counted on ready endpoints only. */
+/* Categories of endpoints, which overlap. Hints count on ready endpoints only. */
 enum endpoint_sort {
     SORT_ANY,
     SORT_READY,
@@ -46,13 +46,6 @@ struct selection_counts {
     uint32_t n[SORTS];
 };
 
-struct selection {
-    bool has_any;        /* an endpoint on some node can serve; if none can, traffic is rejected */
-    size_t cluster_size; /* endpoints with SET_CLUSTER */
-    size_t local_size;   /* endpoints with SET_LOCAL */
-    struct selection_counts counts;
-};
-
 /* Whether node hints, or zone hints, decide the Cluster set (docs/behaviour.md 3.3). */
 enum hint_state {
     HINTS_ABSENT,     /* no ready endpoint has hints */
@@ -67,26 +60,13 @@ struct selection_basis {
     enum hint_state node_hints, zone_hints;
 };
 
-/* Whether an endpoint is in a set; if not, why. */
-enum endpoint_verdict {
-    VERDICT_USED,
-    VERDICT_NOT_READY,   /* neither ready, nor terminating and serving */
-    VERDICT_TERMINATING, /* could serve, but ready endpoints exist */
-    VERDICT_OTHER_NODE,  /* not on this node */
-    VERDICT_NODE_HINT,   /* only other endpoints have hints for this node */
-    VERDICT_ZONE_HINT,   /* only other endpoints have hints for this zone */
+struct selection {
+    struct selection_counts counts;
+    struct selection_basis basis;
+    bool has_any;        /* an endpoint on some node can serve; if none can, traffic is rejected */
+    size_t cluster_size; /* endpoints with SET_CLUSTER */
+    size_t local_size;   /* endpoints with SET_LOCAL */
 };
-
-struct selection_basis selection_basis(const struct endpoint *endpoints, size_t n,
-                                       const struct location *here);
-
-/** The verdict on one endpoint for the Cluster set, and for the Local set. */
-enum endpoint_verdict endpoint_cluster_verdict(const struct endpoint *endpoint,
-                                               const struct location *here,
-                                               const struct selection_basis *basis);
-enum endpoint_verdict endpoint_local_verdict(const struct endpoint *endpoint,
-                                             const struct location *here,
-                                             const struct selection_basis *basis);
 
 /**
  * Puts the sets of each of the @n endpoints into @sets[i].
@@ -97,6 +77,21 @@ enum endpoint_verdict endpoint_local_verdict(const struct endpoint *endpoint,
  */
 struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
                                   const struct location *here, uint8_t *sets);
+
+/* Whether an endpoint is in a set; if not, why. */
+enum endpoint_verdict {
+    VERDICT_USED,
+    VERDICT_NOT_READY,   /* neither ready, nor terminating and serving */
+    VERDICT_TERMINATING, /* could serve, but ready endpoints exist */
+    VERDICT_OTHER_NODE,  /* not on this node */
+    VERDICT_NODE_HINT,   /* only other endpoints have hints for this node */
+    VERDICT_ZONE_HINT,   /* only other endpoints have hints for this zone */
+};
+
+/** The verdicts on one endpoint for the Cluster set and the Local set. */
+void endpoint_verdicts(const struct endpoint *endpoint, const struct location *here,
+                       const struct selection_basis *basis, enum endpoint_verdict *cluster,
+                       enum endpoint_verdict *local);
 
 /* ---- service ports and their claims ---- */
 
@@ -117,9 +112,9 @@ struct port_state {
     uint8_t few[SORTS]; /* struct selection_counts, unless details has them */
     uint8_t family : 1;
     bool renew : 1;          /* renew its claims; never set on a removed port */
-    bool noted : 1;          /* marked dirty: to be synced */
+    bool dirty : 1;          /* marked dirty: to be synced */
     bool whole : 1;          /* sync all endpoints, not only the deltas */
-    bool told : 1;           /* its backends were passed to the table */
+    bool passed : 1;         /* its backends were passed to the table */
     bool has_any : 1;        /* selection.has_any of the last decision */
     bool lacks_internal : 1; /* as counted by policy_ports_without_local() */
     bool lacks_external : 1;
@@ -164,10 +159,10 @@ struct frontend_state {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
     uint32_t n_claims : 27;
-    uint32_t queued : 2;  /* bit set of the queues it is in, possibly without noted */
-    bool noted : 1;       /* marked dirty: to be decided on its own, not with its only port */
+    uint32_t queued : 2;  /* bit set of the queues it is in, possibly without dirty */
+    bool dirty : 1;       /* marked dirty: to be decided on its own, not with its only port */
     bool reserved : 1;    /* last decision: reserved for the API server, no winner */
-    bool told : 1;        /* passed to the table */
+    bool passed : 1;      /* passed to the table */
     struct claim *claims; /* chained by next_of_target */
     const struct port_state *winner; /* of the last decision; NULL: none, or removed since */
     uint64_t serving;                /* fingerprint of the endpoints passed to the flow cleaner */
@@ -290,7 +285,7 @@ void policy_sync_health_checks(struct policy *policy, enum family family);
 char *policy_changed_services(struct policy *policy);
 
 /** Marks all changes as applied in both families. */
-void policy_note_applied(struct policy *policy);
+void policy_mark_applied(struct policy *policy);
 
 /* The last decisions and their inputs. Borrowed until the next change. */
 
@@ -308,10 +303,6 @@ const struct hash_table *policy_services(const struct policy *policy);
 void policy_decide(const struct policy *policy, const struct port_state *port,
                    struct decision *decision);
 
-/** What policy knows of this node, and the addresses that serve its node ports. */
-const struct surroundings *policy_surroundings(const struct policy *policy);
-const address_vec *policy_node_port_addresses(const struct policy *policy, enum family family);
-
 /** The number of distinct addresses among a Service's local ready endpoints, as its health check
  * reports it. */
 size_t policy_local_ready(const struct policy *policy, const struct service *service,
@@ -320,19 +311,19 @@ size_t policy_local_ready(const struct policy *policy, const struct service *ser
 /** The port_state_name() of a frontend's winner; the caller frees it. NULL if it has none. */
 char *policy_owner(const struct policy *policy, const struct frontend *frontend);
 
-/** The number of frontends that several service ports claim. */
-size_t policy_conflicts(const struct policy *policy);
-
-/** The number of claimed frontends that are withheld since they are the API server's. */
-size_t policy_reserved(const struct policy *policy);
-
-/** The number of service ports of @family with internal, or external, traffic policy Local whose
- * usable endpoints are all on other nodes (docs/behaviour.md 7). The external policy counts only if
- * the port can be reached from outside. */
-struct ports_without_local policy_ports_without_local(const struct policy *policy,
-                                                      enum family family);
-
-/** True if endpoints decided so far name nodes, but none ever named this one. */
-bool policy_node_never_named(const struct policy *policy);
+/* Pointers are borrowed. */
+struct policy_view {
+    const struct surroundings *here;
+    const address_vec *node_port_addresses; /* of each family; they serve this node's node ports */
+    size_t conflicts;                       /* frontends that several service ports claim */
+    size_t reserved; /* claimed frontends without route, as they are the API server's */
+    /* Service ports with internal, or external, traffic policy Local whose usable endpoints are all
+     * on other nodes (docs/behaviour.md 7). The external policy counts only if the port can be
+     * reached from outside. */
+    struct ports_without_local without_local[FAMILY_COUNT];
+    /* Endpoints decided so far name nodes, but none ever named this one. */
+    bool node_never_named;
+};
+struct policy_view policy_view(const struct policy *policy);
 
 #endif

@@ -12,8 +12,8 @@ struct remembered {
     struct hash_link link; /* by id */
     /* A change that is not applied in both families yet: */
     generation changed;
-    struct object_version held[FAMILY_COUNT]; /* in the tables, from before the change */
-    char *owner;                              /* before the change; NULL: none */
+    struct object_version programmed[FAMILY_COUNT]; /* in the tables, from before the change */
+    char *owner;                                    /* before the change; NULL: none */
     /* A version that failed to decode: */
     struct object_version rejected;
     char *rejected_owner; /* NULL: unknown or none */
@@ -44,8 +44,8 @@ static struct remembered *find_or_add(struct versions *versions, const char *id)
 
 static bool holds_anything(const struct remembered *it)
 {
-    return object_version_is_set(&it->held[FAMILY_IPV4]) ||
-           object_version_is_set(&it->held[FAMILY_IPV6]);
+    return object_version_is_set(&it->programmed[FAMILY_IPV4]) ||
+           object_version_is_set(&it->programmed[FAMILY_IPV6]);
 }
 
 /* Frees the entry once nothing in it is set. */
@@ -62,8 +62,8 @@ static void tidy(struct versions *versions, struct remembered *it)
 void versions_clear(struct versions *versions)
 {
     hash_table_each (&versions->remembered, struct remembered, it) {
-        object_version_clear(&it->held[FAMILY_IPV4]);
-        object_version_clear(&it->held[FAMILY_IPV6]);
+        object_version_clear(&it->programmed[FAMILY_IPV4]);
+        object_version_clear(&it->programmed[FAMILY_IPV6]);
         object_version_clear(&it->rejected);
         tidy(versions, it);
     }
@@ -96,9 +96,9 @@ generation versions_change(struct versions *versions, const char *id, const char
             continue;
         reached = true;
         if (before.version && before.concerns[family])
-            object_version_copy(&change->held[family], before.version);
+            object_version_copy(&change->programmed[family], before.version);
         else
-            object_version_clear(&change->held[family]);
+            object_version_clear(&change->programmed[family]);
     }
     if (reached && before.version) {
         free(change->owner);
@@ -154,7 +154,7 @@ void versions_apply(struct versions *versions, const bool applied[FAMILY_COUNT])
     hash_table_each (&versions->remembered, struct remembered, it) {
         for (int family = 0; family < FAMILY_COUNT; family++)
             if (it->changed <= versions->applied[family])
-                object_version_clear(&it->held[family]);
+                object_version_clear(&it->programmed[family]);
         tidy(versions, it);
     }
     versions->kept = versions->remembered.n;
@@ -173,13 +173,13 @@ bool versions_of(const struct versions *versions, const char *id, struct known_o
     for (int family = 0; family < FAMILY_COUNT; family++) {
         const struct object_version *before = NULL; /* in the table until the change is applied */
         if (it && it->changed > versions->applied[family] &&
-            object_version_is_set(&it->held[family]))
-            before = &it->held[family];
+            object_version_is_set(&it->programmed[family]))
+            before = &it->programmed[family];
         bool concerned = known.version && known.concerns[family];
         bool applied = known.version ? known.changed <= versions->applied[family] : !before;
         out->family[family].concerned = concerned || before;
         out->family[family].applied = applied;
-        out->family[family].held = concerned && applied ? known.version : before;
+        out->family[family].programmed = concerned && applied ? known.version : before;
         any = any || before;
     }
     return any;

@@ -7,13 +7,13 @@
 /* The number of frontends that cost as much to claim as one backend to pass on and program. */
 #define CLAIMS_A_BACKEND 8
 
-void claims_note(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
+void claims_mark(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
 {
-    target->noted = true;
+    target->dirty = true;
     if (target->queued & 1U << queue)
         return;
     target->queued |= 1U << queue;
-    vec_push(&claims->noted[queue], target);
+    vec_push(&claims->dirty[queue], target);
 }
 
 /* ---- adding and dropping claims ---- */
@@ -136,7 +136,7 @@ static void drop(struct claims *claims, struct claim *claim, enum claims_queue q
     claims->conflicts -= --target->n_claims == 1;
     if (target->winner == claim->port)
         target->winner = NULL;
-    claims_note(claims, target, queue);
+    claims_mark(claims, target, queue);
     free(claim);
 }
 
@@ -146,7 +146,7 @@ void claims_end(struct claims *claims, struct port_state *port, enum claims_queu
         struct claim *claim = *at;
         if (claim->renewed) {
             if (port->whole ? claim->target->n_claims > 1 : claim->kinds != claim->renewed)
-                claims_note(claims, claim->target, queue); /* its rank may have changed */
+                claims_mark(claims, claim->target, queue); /* its rank may have changed */
             claim->kinds = claim->renewed;
             at = &claim->next_of_port;
             continue;
@@ -303,7 +303,7 @@ void claims_reserve(struct claims *claims, enum reserved_list which, frontend_ve
             vec_each (both[i], frontend) {
                 struct frontend_state *target = find(claims, frontend);
                 if (target && target->reserved != is_reserved(claims, frontend))
-                    claims_note(claims, target, CLAIMS_FEW);
+                    claims_mark(claims, target, CLAIMS_FEW);
             }
         }
     }
@@ -335,9 +335,9 @@ static void forget(struct claims *claims, struct frontend_state *target)
     free(target);
 }
 
-void claims_unnote(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
+void claims_unmark(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
 {
-    target->noted = false;
+    target->dirty = false;
     target->queued &= ~(1U << queue);
     if (!target->claims && !target->queued)
         forget(claims, target);
@@ -354,7 +354,7 @@ void claims_clear(struct claims *claims)
         forget(claims, target);
     }
     for (int queue = 0; queue < CLAIMS_QUEUES; queue++)
-        vec_free(&claims->noted[queue]);
+        vec_free(&claims->dirty[queue]);
     for (int i = 0; i < RESERVED_LISTS; i++)
         vec_free(&claims->reserved[i]);
 }

@@ -23,7 +23,7 @@ typedef VEC(struct frontend) frontend_vec;
 /* Starts zeroed. */
 struct claims {
     struct hash_table targets; /* of struct frontend_state */
-    VEC(struct frontend_state *) noted[CLAIMS_QUEUES];
+    VEC(struct frontend_state *) dirty[CLAIMS_QUEUES];
     size_t conflicts;                      /* frontends with more than one claim */
     size_t withheld;                       /* claimed frontends without winner since reserved */
     frontend_vec reserved[RESERVED_LISTS]; /* sorted */
@@ -56,10 +56,10 @@ void claims_drop(struct claims *claims, struct port_state *port, enum claims_que
 void claims_reserve(struct claims *claims, enum reserved_list which, frontend_vec frontends);
 
 /** Marks the frontend dirty. */
-void claims_note(struct claims *claims, struct frontend_state *target, enum claims_queue queue);
+void claims_mark(struct claims *claims, struct frontend_state *target, enum claims_queue queue);
 
 /** Clears the dirty mark; the caller removes the frontend from @queue. Frees it if unused. */
-void claims_unnote(struct claims *claims, struct frontend_state *target, enum claims_queue queue);
+void claims_unmark(struct claims *claims, struct frontend_state *target, enum claims_queue queue);
 
 /**
  * Returns the winning claim. NULL if none exists, or if the frontend is reserved and claimed only

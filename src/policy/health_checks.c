@@ -9,7 +9,7 @@ struct health_check {
     struct hash_link link;
     char *service_id;
     bool open[FAMILY_COUNT];  /* last reported with a port: report its closing */
-    bool noted[FAMILY_COUNT]; /* in checks->noted */
+    bool dirty[FAMILY_COUNT]; /* in checks->dirty */
 };
 
 static struct hash_key key_of(const struct hash_link *link)
@@ -29,12 +29,12 @@ void health_checks_clear(struct health_checks *checks)
     hash_table_each (&checks->by_service, struct health_check, check)
         forget(checks, check);
     for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&checks->noted[family]);
+        vec_free(&checks->dirty[family]);
     vec_free(&checks->endpoints);
     vec_free(&checks->addresses);
 }
 
-void health_checks_note(struct health_checks *checks, const char *service_id)
+void health_checks_mark(struct health_checks *checks, const char *service_id)
 {
     struct health_check *check =
         hash_table_find(&checks->by_service, key_of, hash_key_of_text(service_id));
@@ -44,9 +44,9 @@ void health_checks_note(struct health_checks *checks, const char *service_id)
         hash_table_add(&checks->by_service, key_of, &check->link);
     }
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        if (!check->noted[family])
-            vec_push(&checks->noted[family], check);
-        check->noted[family] = true;
+        if (!check->dirty[family])
+            vec_push(&checks->dirty[family], check);
+        check->dirty[family] = true;
     }
 }
 
@@ -68,7 +68,7 @@ size_t health_checks_count(struct health_checks *checks, const struct service *s
 static bool is_idle(const struct health_check *check)
 {
     for (int family = 0; family < FAMILY_COUNT; family++)
-        if (check->open[family] || check->noted[family])
+        if (check->open[family] || check->dirty[family])
             return false;
     return true;
 }
@@ -77,15 +77,15 @@ static void sync_check(struct health_checks *checks, struct health_check *check,
                        const struct location *here)
 {
     const struct service *service = service_cache_get(checks->services, check->service_id);
-    const bool open = checks->told[family] && service && service->health_check_node_port != 0 &&
+    const bool open = checks->in_use[family] && service && service->health_check_node_port != 0 &&
                       !service->skipped && service->has_cluster_ip[family];
     if (open)
-        checks->tell(checks->health, check->service_id, family, service->health_check_node_port,
-                     health_checks_count(checks, service, family, here));
+        checks->report(checks->health, check->service_id, family, service->health_check_node_port,
+                       health_checks_count(checks, service, family, here));
     else if (check->open[family])
-        checks->tell(checks->health, check->service_id, family, 0, 0);
+        checks->report(checks->health, check->service_id, family, 0, 0);
     check->open[family] = open;
-    check->noted[family] = false;
+    check->dirty[family] = false;
     if (is_idle(check))
         forget(checks, check);
 }
@@ -94,11 +94,11 @@ void health_checks_sync(struct health_checks *checks, enum family family,
                         const struct location *here, service_waits_fn waits, const void *ctx)
 {
     size_t n = 0;
-    vec_each (&checks->noted[family], check) {
+    vec_each (&checks->dirty[family], check) {
         if (waits(ctx, (*check)->service_id, family))
-            checks->noted[family].v[n++] = *check;
+            checks->dirty[family].v[n++] = *check;
         else
             sync_check(checks, *check, family, here);
     }
-    checks->noted[family].n = n;
+    checks->dirty[family].n = n;
 }

@@ -9,11 +9,11 @@
 struct health_checks {
     const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
-    health_check_fn tell;
+    health_check_fn report;
     struct health *health;
-    bool told[FAMILY_COUNT]; /* report checks of this family */
+    bool in_use[FAMILY_COUNT]; /* report checks of this family */
     struct hash_table by_service;
-    VEC(struct health_check *) noted[FAMILY_COUNT];
+    VEC(struct health_check *) dirty[FAMILY_COUNT];
     endpoint_vec endpoints; /* scratch */
     address_vec addresses;  /* likewise */
 };
@@ -21,7 +21,7 @@ struct health_checks {
 typedef bool (*service_waits_fn)(const void *ctx, const char *service_id, enum family family);
 
 /** Marks the health check of a Service, current or former, dirty. */
-void health_checks_note(struct health_checks *checks, const char *service_id);
+void health_checks_mark(struct health_checks *checks, const char *service_id);
 
 /** The number of distinct addresses among the local ready endpoints of @service. */
 size_t health_checks_count(struct health_checks *checks, const struct service *service,

@@ -41,7 +41,7 @@ void policy_free(struct policy *policy)
     ports_clear(&policy->ports);
     health_checks_clear(policy->health_checks);
     free(policy->health_checks);
-    policy_note_applied(policy);
+    policy_mark_applied(policy);
     decision_free(&policy->decision);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&policy->node_port_addresses[family]);
@@ -93,7 +93,7 @@ static void on_service_changed(void *ctx, const struct service *before, const st
         claims_drop(&policy->claims, gone, queue);
     routes_change_cluster_ips(&policy->routes, before, after);
     if (has_health_check(before) || has_health_check(after))
-        health_checks_note(policy->health_checks, id);
+        health_checks_mark(policy->health_checks, id);
 }
 
 static bool is_local_ready(const struct slice_endpoint *endpoint, const struct location *here)
@@ -119,14 +119,14 @@ static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
     for (; port; port = port_twin(port)) {
         if (!deltas || (!port->whole && !port_add_deltas(port, deltas, n, here, &seen)))
             port->whole = true;
-        ports_note(&policy->ports, port);
+        ports_mark(&policy->ports, port);
     }
     policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
     policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
     for (size_t i = 0; deltas && counts && i < n && !recheck; i++)
         recheck = is_local_ready(deltas[i].before, here) != is_local_ready(deltas[i].after, here);
     if (recheck)
-        health_checks_note(policy->health_checks, ref->service_id);
+        health_checks_mark(policy->health_checks, ref->service_id);
 }
 
 struct policy *policy_new(const struct policy_config *config)
@@ -135,7 +135,7 @@ struct policy *policy_new(const struct policy_config *config)
     struct health_checks *checks = xcalloc(1, sizeof(*checks));
     *checks = (struct health_checks){.services = config->services,
                                      .slices = config->slices,
-                                     .tell = config->health_check,
+                                     .report = config->health_check,
                                      .health = config->health};
     policy->slices = config->slices;
     policy->routes.flows = config->flows;
@@ -145,7 +145,7 @@ struct policy *policy_new(const struct policy_config *config)
     policy->health_checks = checks;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         policy->routes.tables[family] = config->tables[family];
-        checks->told[family] = config->health && config->tables[family];
+        checks->in_use[family] = config->health && config->tables[family];
     }
     service_cache_follow(config->services, on_service_changed, policy);
     endpoint_slice_cache_follow(config->slices, on_endpoints_changed, policy);
@@ -171,7 +171,7 @@ void policy_set_zone(struct policy *policy, const char *zone)
         if (port_counts(port).n[SORT_ANY] == 0)
             continue;
         port->whole = true;
-        ports_note(&policy->ports, port);
+        ports_mark(&policy->ports, port);
     }
 }
 
@@ -190,7 +190,7 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
             outside->load_balancer_ips[family].n == 0)
             continue;
         port->whole = true;
-        ports_note(&policy->ports, port);
+        ports_mark(&policy->ports, port);
     }
 }
 
@@ -207,7 +207,7 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
             continue;
         port->renew = true;
         port->renewed = 0;
-        ports_note(&policy->ports, port);
+        ports_mark(&policy->ports, port);
     }
 }
 
@@ -272,10 +272,10 @@ static void sync_frontends(struct policy *policy, struct port_state *port, bool 
     for (struct claim *it = port->claims; it; it = it->next_of_port) {
         struct frontend_state *target = it->target;
         if (target->n_claims == 1 && policy->routes.left > 0) {
-            target->noted = false;
+            target->dirty = false;
             decide_frontend(policy, target);
         } else if (target->n_claims == 1 || flipped || target->winner == port) {
-            claims_note(&policy->claims, target, queue);
+            claims_mark(&policy->claims, target, queue);
         }
     }
 }
@@ -307,7 +307,7 @@ static void sync_port(struct policy *policy, struct port_state *port)
 {
     const bool whole = port->whole, had_any = port->has_any;
     routes_spend(&policy->routes, 1);
-    port->noted = port->whole = false;
+    port->dirty = port->whole = false;
     if (!port->owner) {
         count_lacking(policy, port, false, false);
         routes_remove_port(&policy->routes, port);
@@ -347,16 +347,16 @@ static void renew_claims(struct policy *policy, struct port_state *port)
 /* Moves the ports of Services with expensive frontends behind the others. */
 static void defer_many(struct policy *policy)
 {
-    port_state_vec *noted = &policy->ports.noted;
+    port_state_vec *dirty = &policy->ports.dirty;
     size_t n = 0;
-    vec_each (noted, it) {
+    vec_each (dirty, it) {
         struct port_state *port = *it;
         if (port->owner && queue_of(policy, port->owner->service) == CLAIMS_MANY)
             vec_push(&policy->ports.late, port);
         else
-            noted->v[n++] = port;
+            dirty->v[n++] = port;
     }
-    noted->n = n;
+    dirty->n = n;
 }
 
 /* Once a Service has spent more than policy->few, its remaining ports, usually adjacent, are
@@ -375,7 +375,7 @@ static bool sync_ports(struct policy *policy, port_state_vec *ports, size_t most
         if (owner != port->owner)
             before = policy->routes.left;
         owner = port->owner;
-        if (ports == &policy->ports.noted && owner && before - policy->routes.left > policy->few)
+        if (ports == &policy->ports.dirty && owner && before - policy->routes.left > policy->few)
             vec_push(&policy->ports.late, port);
         else
             sync_port(policy, port);
@@ -384,18 +384,18 @@ static bool sync_ports(struct policy *policy, port_state_vec *ports, size_t most
     return ports->n == 0;
 }
 
-static bool sync_noted_frontends(struct policy *policy, enum claims_queue queue, size_t most)
+static bool sync_dirty_frontends(struct policy *policy, enum claims_queue queue, size_t most)
 {
-    size_t i, n = policy->claims.noted[queue].n;
+    size_t i, n = policy->claims.dirty[queue].n;
     policy->routes.left = most;
     for (i = 0; i < n && policy->routes.left > 0; i++) {
-        struct frontend_state *target = policy->claims.noted[queue].v[i];
-        if (target->noted)
+        struct frontend_state *target = policy->claims.dirty[queue].v[i];
+        if (target->dirty)
             decide_frontend(policy, target);
-        claims_unnote(&policy->claims, target, queue);
+        claims_unmark(&policy->claims, target, queue);
     }
-    vec_drop_first(&policy->claims.noted[queue], i);
-    return policy->claims.noted[queue].n == 0;
+    vec_drop_first(&policy->claims.dirty[queue], i);
+    return policy->claims.dirty[queue].n == 0;
 }
 
 bool policy_sync_some(struct policy *policy, size_t most)
@@ -404,10 +404,10 @@ bool policy_sync_some(struct policy *policy, size_t most)
     reserve_endpoints(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
     defer_many(policy);
-    bool all = sync_ports(policy, &ports->noted, most);
+    bool all = sync_ports(policy, &ports->dirty, most);
     all = sync_ports(policy, &ports->late, most) && all;
-    all = sync_noted_frontends(policy, CLAIMS_FEW, most) && all;
-    all = sync_noted_frontends(policy, CLAIMS_MANY, most) && all;
+    all = sync_dirty_frontends(policy, CLAIMS_FEW, most) && all;
+    all = sync_dirty_frontends(policy, CLAIMS_MANY, most) && all;
     policy->decision.port = NULL; /* its borrowed pointers expire */
     return all;
 }
@@ -419,10 +419,10 @@ void policy_sync(struct policy *policy)
 
 static bool port_waits(const struct policy *policy, const struct port_state *port)
 {
-    if (port->noted)
+    if (port->dirty)
         return true;
     for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
-        if (claim->target->noted)
+        if (claim->target->dirty)
             return true;
     return routes_port_is_waiting(&policy->routes, port);
 }
@@ -470,7 +470,7 @@ char *policy_changed_services(struct policy *policy)
     return text;
 }
 
-void policy_note_applied(struct policy *policy)
+void policy_mark_applied(struct policy *policy)
 {
     vec_each (&policy->changed, id)
         free(*id);
@@ -501,16 +501,6 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
     decision_make(decision, policy->slices, &policy->here, port);
 }
 
-const struct surroundings *policy_surroundings(const struct policy *policy)
-{
-    return &policy->here;
-}
-
-const address_vec *policy_node_port_addresses(const struct policy *policy, enum family family)
-{
-    return &policy->node_port_addresses[family];
-}
-
 size_t policy_local_ready(const struct policy *policy, const struct service *service,
                           enum family family)
 {
@@ -525,23 +515,14 @@ char *policy_owner(const struct policy *policy, const struct frontend *frontend)
     return port_state_name(target->winner);
 }
 
-size_t policy_conflicts(const struct policy *policy)
+struct policy_view policy_view(const struct policy *policy)
 {
-    return policy->claims.conflicts;
-}
-
-size_t policy_reserved(const struct policy *policy)
-{
-    return policy->claims.withheld;
-}
-
-struct ports_without_local policy_ports_without_local(const struct policy *policy,
-                                                      enum family family)
-{
-    return policy->without_local[family];
-}
-
-bool policy_node_never_named(const struct policy *policy)
-{
-    return policy->some_node_named && !policy->own_node_named;
+    return (struct policy_view){
+        .here = &policy->here,
+        .node_port_addresses = policy->node_port_addresses,
+        .conflicts = policy->claims.conflicts,
+        .reserved = policy->claims.withheld,
+        .without_local = {policy->without_local[0], policy->without_local[1]},
+        .node_never_named = policy->some_node_named && !policy->own_node_named,
+    };
 }

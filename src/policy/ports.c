@@ -28,11 +28,11 @@ char *port_state_name(const struct port_state *port)
     return xasprintf("%s%s%s", port->owner->service->id, *name ? ":" : "", name);
 }
 
-void ports_note(struct ports *ports, struct port_state *port)
+void ports_mark(struct ports *ports, struct port_state *port)
 {
-    if (!port->noted)
-        vec_push(&ports->noted, port);
-    port->noted = true;
+    if (!port->dirty)
+        vec_push(&ports->dirty, port);
+    port->dirty = true;
 }
 
 void port_free(struct port_state *port)
@@ -139,7 +139,7 @@ static void chain_ports(struct ports *ports, struct service_state *owner,
             port->index = (uint32_t)(*spec - service->ports.v) & 0xffffff;
             port->renew = port->whole = true;
             port->renewed = 0;
-            ports_note(ports, port);
+            ports_mark(ports, port);
             *end = port;
             end = &port->next;
         }
@@ -168,22 +168,22 @@ struct port_state *ports_change(struct ports *ports, const struct service *befor
         port->owner = NULL;
         port->renew = false;
         port->whole = true;
-        ports_note(ports, port);
+        ports_mark(ports, port);
     }
     return gone;
 }
 
-static void free_gone(port_state_vec *noted)
+static void free_gone(port_state_vec *dirty)
 {
-    vec_each (noted, port)
+    vec_each (dirty, port)
         if (!(*port)->owner)
             port_free(*port);
-    vec_free(noted);
+    vec_free(dirty);
 }
 
 void ports_clear(struct ports *ports)
 {
-    free_gone(&ports->noted);
+    free_gone(&ports->dirty);
     free_gone(&ports->late);
     hash_table_each (&ports->services, struct service_state, state) {
         struct port_state *port, *next;

@@ -24,7 +24,7 @@ struct port_details {
 /* Starts zeroed. */
 struct ports {
     struct hash_table services; /* of struct service_state */
-    port_state_vec noted;       /* to be synced */
+    port_state_vec dirty;       /* to be synced */
     port_state_vec late;        /* likewise, deferred behind those */
     uint32_t last_id;
     struct port_state *passed;              /* where ports_seek() continues; NULL: at the start */
@@ -55,7 +55,7 @@ struct port_state *ports_change(struct ports *ports, const struct service *befor
                                 const struct service *after);
 
 /** Marks @port dirty. */
-void ports_note(struct ports *ports, struct port_state *port);
+void ports_mark(struct ports *ports, struct port_state *port);
 
 /** Frees a removed port. */
 void port_free(struct port_state *port);

@@ -61,7 +61,7 @@ static void update_flows(struct routes *routes, struct frontend_state *target,
         !routes->tables[target->frontend.family])
         return;
     uint64_t now = fingerprint(serving);
-    if (target->told && target->serving == now)
+    if (target->passed && target->serving == now)
         return;
     target->serving = now;
     routes_spend(routes, serving->n);
@@ -95,16 +95,16 @@ void routes_set_frontend(struct routes *routes, const struct decision *decision,
     if (ruleset)
         ruleset_set(ruleset, &target->frontend, &route);
     update_flows(routes, target, &decision->serving);
-    target->told = true;
+    target->passed = true;
 }
 
 void routes_remove_frontend(struct routes *routes, struct frontend_state *target)
 {
     struct ruleset *ruleset = changing(routes, target->frontend.family);
     routes_spend(routes, 1);
-    if (!target->told)
+    if (!target->passed)
         return;
-    target->told = false;
+    target->passed = false;
     log_frontend(target, NULL);
     if (!ruleset)
         return;
@@ -182,7 +182,7 @@ void routes_set_port(struct routes *routes, struct port_state *port,
     log_port(port, &route);
     if (ruleset)
         ruleset_set_port(ruleset, port->id, &route);
-    port->told = true;
+    port->passed = true;
 }
 
 static size_t count_coming(const backend_change_vec *changes)
@@ -230,7 +230,7 @@ void routes_remove_port(struct routes *routes, struct port_state *port)
     static const backend_vec none;
     struct ruleset *ruleset = changing(routes, port->family);
     set_hairpins(routes, port, &none);
-    if (port->told && ruleset)
+    if (port->passed && ruleset)
         ruleset_remove_port(ruleset, port->id);
 }
 

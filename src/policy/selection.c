@@ -4,8 +4,6 @@
 
 #include <linux/in.h>
 
-/* ---- traits of an endpoint ---- */
-
 static bool names_contain(const char *const *names, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
@@ -17,27 +15,26 @@ static bool names_contain(const char *const *names, size_t n, const char *name)
 unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
                          const struct location *here)
 {
-    unsigned traits = TRAIT_EXISTS;
-    if (flags & ENDPOINT_READY)
-        traits |= TRAIT_READY;
-    else if (flags & ENDPOINT_SERVING && flags & ENDPOINT_TERMINATING)
-        traits |= TRAIT_FALLBACK;
+    const bool local = node_name && node_name == here->node_name;
+    unsigned traits = 1 << SORT_ANY;
     if (flags & ENDPOINT_SERVING)
         traits |= TRAIT_SERVING;
     if (node_name)
         traits |= TRAIT_NAMES_NODE;
-    if (node_name && node_name == here->node_name)
+    if (local)
         traits |= TRAIT_LOCAL;
+    if (!(flags & ENDPOINT_READY)) {
+        if (flags & ENDPOINT_SERVING && flags & ENDPOINT_TERMINATING)
+            traits |= 1 << SORT_FALLBACK | local << SORT_LOCAL_FALLBACK;
+        return traits;
+    }
+    traits |= 1 << SORT_READY | local << SORT_LOCAL_READY;
     if (!hints)
         return traits;
-    if (hints->n_nodes > 0)
-        traits |= TRAIT_NODE_HINTS;
-    if (names_contain(hints->names, hints->n_nodes, here->node_name))
-        traits |= TRAIT_FOR_NODE;
-    if (hints->n_zones > 0)
-        traits |= TRAIT_ZONE_HINTS;
-    if (names_contain(hints->names + hints->n_nodes, hints->n_zones, here->zone))
-        traits |= TRAIT_FOR_ZONE;
+    const char *const *nodes = hints->names, *const *zones = nodes + hints->n_nodes;
+    traits |= (hints->n_nodes > 0) << SORT_NODE_HINTS | (hints->n_zones > 0) << SORT_ZONE_HINTS;
+    traits |= names_contain(nodes, hints->n_nodes, here->node_name) << SORT_FOR_NODE;
+    traits |= names_contain(zones, hints->n_zones, here->zone) << SORT_FOR_ZONE;
     return traits;
 }
 
@@ -50,22 +47,8 @@ static unsigned traits_of(const struct endpoint *endpoint, const struct location
 
 void selection_count(struct selection_counts *counts, unsigned traits, int sign)
 {
-    const uint32_t one = (uint32_t)sign;
-    uint32_t *n = counts->n;
-    if (traits & TRAIT_EXISTS)
-        n[SORT_ANY] += one;
-    if (traits & TRAIT_FALLBACK) {
-        n[SORT_FALLBACK] += one;
-        n[SORT_LOCAL_FALLBACK] += traits & TRAIT_LOCAL ? one : 0;
-    }
-    if (!(traits & TRAIT_READY))
-        return;
-    n[SORT_READY] += one;
-    n[SORT_LOCAL_READY] += traits & TRAIT_LOCAL ? one : 0;
-    n[SORT_NODE_HINTS] += traits & TRAIT_NODE_HINTS ? one : 0;
-    n[SORT_FOR_NODE] += traits & TRAIT_FOR_NODE ? one : 0;
-    n[SORT_ZONE_HINTS] += traits & TRAIT_ZONE_HINTS ? one : 0;
-    n[SORT_FOR_ZONE] += traits & TRAIT_FOR_ZONE ? one : 0;
+    for (traits &= (1 << SORTS) - 1; traits; traits &= traits - 1)
+        counts->n[__builtin_ctz(traits)] += (uint32_t)sign;
 }
 
 /* Hints apply if all ready endpoints have some, and one names this node or zone
@@ -99,43 +82,26 @@ bool selection_basis_equal(const struct selection_basis *a, const struct selecti
            a->zone_hints == b->zone_hints;
 }
 
-static struct selection_counts count_all(const struct endpoint *endpoints, size_t n,
-                                         const struct location *here)
-{
-    struct selection_counts counts = {0};
-    for (size_t i = 0; i < n; i++)
-        selection_count(&counts, traits_of(&endpoints[i], here), 1);
-    return counts;
-}
-
-struct selection_basis selection_basis(const struct endpoint *endpoints, size_t n,
-                                       const struct location *here)
-{
-    struct selection_counts counts = count_all(endpoints, n, here);
-    return selection_basis_of(&counts);
-}
-
 /* ---- the sets (docs/behaviour.md 3.2) ---- */
 
 /* Each set falls back on its own: @ready says whether it has ready endpoints. */
 static enum endpoint_verdict by_conditions(unsigned traits, bool ready)
 {
-    if (traits & TRAIT_READY)
+    if (traits & 1 << SORT_READY)
         return VERDICT_USED;
-    if (!(traits & TRAIT_FALLBACK))
+    if (!(traits & 1 << SORT_FALLBACK))
         return VERDICT_NOT_READY;
     return ready ? VERDICT_TERMINATING : VERDICT_USED;
 }
 
 static enum endpoint_verdict cluster_verdict(unsigned traits, const struct selection_basis *basis)
 {
-    enum endpoint_verdict verdict = by_conditions(traits, basis->ready);
-    if (verdict != VERDICT_USED || !(traits & TRAIT_READY))
-        return verdict;
+    if (!(traits & 1 << SORT_READY))
+        return by_conditions(traits, basis->ready);
     if (basis->node_hints == HINTS_APPLY)
-        return traits & TRAIT_FOR_NODE ? VERDICT_USED : VERDICT_NODE_HINT;
+        return traits & 1 << SORT_FOR_NODE ? VERDICT_USED : VERDICT_NODE_HINT;
     if (basis->zone_hints == HINTS_APPLY)
-        return traits & TRAIT_FOR_ZONE ? VERDICT_USED : VERDICT_ZONE_HINT;
+        return traits & 1 << SORT_FOR_ZONE ? VERDICT_USED : VERDICT_ZONE_HINT;
     return VERDICT_USED;
 }
 
@@ -145,38 +111,32 @@ static enum endpoint_verdict local_verdict(unsigned traits, const struct selecti
     return verdict == VERDICT_USED && !(traits & TRAIT_LOCAL) ? VERDICT_OTHER_NODE : verdict;
 }
 
-enum endpoint_verdict endpoint_cluster_verdict(const struct endpoint *endpoint,
-                                               const struct location *here,
-                                               const struct selection_basis *basis)
+void endpoint_verdicts(const struct endpoint *endpoint, const struct location *here,
+                       const struct selection_basis *basis, enum endpoint_verdict *cluster,
+                       enum endpoint_verdict *local)
 {
-    return cluster_verdict(traits_of(endpoint, here), basis);
-}
-
-enum endpoint_verdict endpoint_local_verdict(const struct endpoint *endpoint,
-                                             const struct location *here,
-                                             const struct selection_basis *basis)
-{
-    return local_verdict(traits_of(endpoint, here), basis);
+    const unsigned traits = traits_of(endpoint, here);
+    *cluster = cluster_verdict(traits, basis);
+    *local = local_verdict(traits, basis);
 }
 
 uint8_t selection_sets(unsigned traits, const struct selection_basis *basis)
 {
-    unsigned sets = 0;
-    if (cluster_verdict(traits, basis) == VERDICT_USED)
-        sets |= SET_CLUSTER;
-    if (local_verdict(traits, basis) == VERDICT_USED)
-        sets |= SET_LOCAL;
-    return (uint8_t)sets;
+    bool cluster = cluster_verdict(traits, basis) == VERDICT_USED;
+    bool local = local_verdict(traits, basis) == VERDICT_USED;
+    return (uint8_t)((cluster ? SET_CLUSTER : 0) | (local ? SET_LOCAL : 0));
 }
 
 struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
                                   const struct location *here, uint8_t *sets)
 {
-    struct selection selection = {.counts = count_all(endpoints, n, here)};
-    struct selection_basis basis = selection_basis_of(&selection.counts);
-    selection.has_any = basis.ready || basis.fallback;
+    struct selection selection = {0};
+    for (size_t i = 0; i < n; i++)
+        selection_count(&selection.counts, traits_of(&endpoints[i], here), 1);
+    selection.basis = selection_basis_of(&selection.counts);
+    selection.has_any = selection.basis.ready || selection.basis.fallback;
     for (size_t i = 0; i < n; i++) {
-        sets[i] = selection_sets(traits_of(&endpoints[i], here), &basis);
+        sets[i] = selection_sets(traits_of(&endpoints[i], here), &selection.basis);
         selection.cluster_size += (sets[i] & SET_CLUSTER) != 0;
         selection.local_size += (sets[i] & SET_LOCAL) != 0;
     }

@@ -5,18 +5,12 @@
 
 #include "kube-nftd/policy.h"
 
-/* The traits of an endpoint that selection depends on; a bit each. 0: no endpoint. */
+/* What selection depends on, as bits: 1 << SORT_* for each sort of an endpoint, and these. 0: no
+ * endpoint. */
 enum endpoint_trait {
-    TRAIT_EXISTS = 1 << 0,
-    TRAIT_READY = 1 << 1,
-    TRAIT_FALLBACK = 1 << 2, /* not ready, but serving while terminating */
-    TRAIT_SERVING = 1 << 3,
-    TRAIT_NAMES_NODE = 1 << 4,
-    TRAIT_LOCAL = 1 << 5,
-    TRAIT_NODE_HINTS = 1 << 6, /* has some */
-    TRAIT_FOR_NODE = 1 << 7,   /* one names this node */
-    TRAIT_ZONE_HINTS = 1 << 8,
-    TRAIT_FOR_ZONE = 1 << 9,
+    TRAIT_SERVING = 1 << SORTS,
+    TRAIT_NAMES_NODE = 2 << SORTS,
+    TRAIT_LOCAL = 4 << SORTS,
 };
 
 /** The traits of an endpoint with these attributes (flags of enum endpoint_flag). */

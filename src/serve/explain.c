@@ -180,7 +180,7 @@ static const struct frontend_state *find(struct explainer *e)
     if (query->has_address)
         return find_frontend(e);
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
-        vec_each (policy_node_port_addresses(e->from->policy, family), address) {
+        vec_each (&policy_view(e->from->policy).node_port_addresses[family], address) {
             e->asked.family = (uint8_t)family;
             e->asked.address = *address;
             const struct frontend_state *target = find_frontend(e);
@@ -225,8 +225,8 @@ static void describe_surroundings(struct explainer *e)
 {
     const struct explain_sources *from = e->from;
     facts_add(cJSON_AddObjectToObject(e->root, "node"), fact_text("name", from->node_name),
-              fact_text("zone", policy_surroundings(from->policy)->location.zone));
-    if (policy_node_never_named(from->policy))
+              fact_text("zone", policy_view(from->policy).here->location.zone));
+    if (policy_view(from->policy).node_never_named)
         explain_note(e,
                      "no endpoint is on %s, though endpoints name their nodes: if some are here, "
                      "see --hostname-override",

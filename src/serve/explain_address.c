@@ -108,7 +108,7 @@ static void note_node_port(struct explainer *e, const struct service *service)
 {
     enum family family = e->asked.family;
     char *places = NULL;
-    vec_each (policy_node_port_addresses(e->from->policy, family), it)
+    vec_each (&policy_view(e->from->policy).node_port_addresses[family], it)
         xjoin(&places, "%s", ADDRESS_TEXT(family, it));
     if (service->has_cluster_ip[family])
         explain_note(e, "node port %u belongs to %s, but NodePorts are served on %s only",

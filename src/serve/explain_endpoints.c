@@ -112,10 +112,11 @@ static void list_slice(struct listing *l, const struct endpoint_slice *slice)
     size_t i = l->gathered.n;
     for (endpoint_slice_gather(slice, &l->ref, &l->gathered); i < l->gathered.n; i++) {
         const struct endpoint *it = &l->gathered.v[i], *winner;
+        enum endpoint_verdict cluster, local;
+        endpoint_verdicts(it, l->here, &l->basis, &cluster, &local);
         winner = bsearch(it, merged->v, merged->n, sizeof(*it), compare_backends);
         if (winner && winner->place == it->place)
-            list(l, it, slice->id, &verdicts[endpoint_cluster_verdict(it, l->here, &l->basis)],
-                 &verdicts[endpoint_local_verdict(it, l->here, &l->basis)]);
+            list(l, it, slice->id, &verdicts[cluster], &verdicts[local]);
         else
             list(l, it, slice->id, &duplicate, &duplicate);
     }
@@ -215,13 +216,12 @@ static void add_topology(const struct listing *l, cJSON *to)
 void explain_endpoints(struct explainer *e, cJSON *to)
 {
     const struct port_state *port = e->decision.port;
-    const endpoint_vec *merged = &e->decision.endpoints;
     struct listing l = {.e = e,
-                        .here = &policy_surroundings(e->from->policy)->location,
+                        .here = &policy_view(e->from->policy).here->location,
                         .ref = {port->owner->service->id, port->family, port_state_spec(port)->name,
                                 port->protocol},
+                        .basis = e->decision.selection.basis,
                         .needed = decision_sets_needed(port)};
-    l.basis = selection_basis(merged->v, merged->n, l.here);
     add_topology(&l, to);
     cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
     l.items = cJSON_AddArrayToObject(endpoints, "items");

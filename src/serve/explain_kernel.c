@@ -96,7 +96,7 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
     const struct frontend_state *target = policy_find_frontend(e->from->policy, frontend);
     const char *text = FRONTEND_TEXT(frontend);
     /* A difference is expected while the decision is pending or outdated. */
-    bool undecided = target && (target->noted || (target->winner && target->winner->noted));
+    bool undecided = target && (target->dirty || (target->winner && target->winner->dirty));
     bool pending = !e->from->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
     bool refused = ruleset_is_refused(ruleset, frontend);
     e->probed = true;

@@ -236,7 +236,7 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
     e->others -= cost < e->others ? cost : e->others;
     if (!e->from->family[family].ruleset)
         explain_note(e, "%s is not proxied on this node", family_name(family));
-    if (spec->node_port && policy_node_port_addresses(e->from->policy, family)->n == 0)
+    if (spec->node_port && policy_view(e->from->policy).node_port_addresses[family].n == 0)
         explain_note(e,
                      "node port %u is not served over %s: no address for NodePorts is known "
                      "(--nodeport-addresses)",

@@ -171,7 +171,7 @@ static void add_endpoints(const struct explain_sources *from, const char *servic
     struct {
         size_t all, ready, serving, local;
     } counts[FAMILY_COUNT] = {0}, *most;
-    const char *here = policy_surroundings(from->policy)->location.node_name; /* interned */
+    const char *here = policy_view(from->policy).here->location.node_name; /* interned */
     const struct endpoint_slice *slice;
     for (size_t i = 0; (slice = endpoint_slice_cache_at(from->slices, service_id, i)); i++) {
         if (!slice->has_family)

@@ -44,7 +44,7 @@ static void add_versions(struct page *page, cJSON *object, const struct object_v
         if (!table->in_use || !versions->family[i].concerned)
             continue;
         add_version(kernel, family_name((enum family)i),
-                    table->lost || page->refused[i] ? NULL : versions->family[i].held);
+                    table->lost || page->refused[i] ? NULL : versions->family[i].programmed);
         if (table->lost)
             page->reason = "the table is gone, or belongs to another program; the log says more";
         else if (page->refused[i] && !page->reason)

@@ -75,12 +75,12 @@ COMMAND(bad_slice)
     object_clear(&object);
 }
 
-/* These families are in force. */
-COMMAND(turn)
+/* All changes are applied in these families. */
+COMMAND(applied)
 {
-    const bool in_force[FAMILY_COUNT] = {strstr(words, "IPv4"), strstr(words, "IPv6")};
-    service_cache_applied(services, in_force);
-    endpoint_slice_cache_applied(slices, in_force);
+    const bool applied[FAMILY_COUNT] = {strstr(words, "IPv4"), strstr(words, "IPv6")};
+    service_cache_applied(services, applied);
+    endpoint_slice_cache_applied(slices, applied);
 }
 
 #endif

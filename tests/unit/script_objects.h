@@ -150,7 +150,7 @@ static inline void write_versions(FILE *out, const struct object_versions *versi
         if (!versions->family[i].concerned)
             continue;
         fprintf(out, " %s", family_name((enum family)i));
-        write_version(out, "=", versions->family[i].held);
+        write_version(out, "=", versions->family[i].programmed);
         fputs(versions->family[i].applied ? "" : "!", out);
     }
     fputc('\n', out);

@@ -20,7 +20,7 @@ struct received_port {
     char *name;
     struct port_route route; /* its pointers are not used, but: */
     backend_vec backends, local;
-    unsigned times; /* handed on since the last time */
+    unsigned times; /* passed since the last time */
 };
 
 struct received {
@@ -36,12 +36,12 @@ struct received {
 static struct policy *policy;
 static char tables[FAMILY_COUNT];
 
-/* What it has handed on: operations on service ports and frontends since the last time, in their
+/* What it has passed on: operations on service ports and frontends since the last time, in their
  * order; what is to be sorted. What they all add up to, with flows, cluster IPs and hairpins in use
  * and health checks as facts. */
-static FILE *told;
-static char *told_text;
-static size_t told_length;
+static FILE *passed;
+static char *passed_text;
+static size_t passed_length;
 static text_vec ops;
 static VEC(struct received_port) ports;
 static VEC(uint32_t) gone_ids;
@@ -49,11 +49,11 @@ static VEC(struct received) state;
 static struct facts facts;
 
 /* Every so many changes of service ports are not taken; then the whole route must follow. */
-static unsigned changes_taken, refuse_every;
+static unsigned changes_taken, reject_every;
 
 static bool show_events;
 
-/* The service port of what was handed on that is not in force yet; NULL: none. */
+/* The service port whose changes are not applied yet; NULL: none. */
 static char *in_portions;
 
 /* ---- what is received ---- */
@@ -151,7 +151,7 @@ static char *route_text(const struct received *it)
     return text;
 }
 
-/* Nothing is handed on that the service port has no use for, and nothing contradicts has_any. */
+/* Nothing is passed on that the service port has no use for, and nothing contradicts has_any. */
 static void check_sense(const struct port_route *route)
 {
     ck_assert(route->needs_cluster || route->needs_local);
@@ -197,11 +197,11 @@ void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_ro
     received->route = *route;
     copy_backends(&received->backends, route->backends, route->n_backends);
     copy_backends(&received->local, route->local_backends, route->n_local);
-    fprintf(told, "%s:", received->name);
-    write_backends(told, family, route->backends, route->n_backends);
-    fputs(route->needs_local ? " |" : "", told);
-    write_backends(told, family, route->local_backends, route->n_local);
-    fputc('\n', told);
+    fprintf(passed, "%s:", received->name);
+    write_backends(passed, family, route->backends, route->n_backends);
+    fputs(route->needs_local ? " |" : "", passed);
+    write_backends(passed, family, route->local_backends, route->n_local);
+    fputc('\n', passed);
 }
 
 static void free_port(struct received_port *received)
@@ -211,12 +211,12 @@ static void free_port(struct received_port *received)
     vec_free(&received->local);
 }
 
-/* What still leads there is to go, or elsewhere, before all is settled. */
+/* What still leads there is to go, or elsewhere, before the sync ends. */
 void ruleset_remove_port(struct ruleset *ruleset, uint32_t id)
 {
     struct received_port *received = find_port(id);
     ck_assert_ptr_nonnull(received);
-    fprintf(told, "-%s\n", received->name);
+    fprintf(passed, "-%s\n", received->name);
     vec_push(&gone_ids, id);
     free_port(received);
     *received = ports.v[--ports.n];
@@ -240,7 +240,7 @@ void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
     received->times++;
     received->concerned = true;
     copy_sources(&received->sources, route->sources, route->n_sources);
-    fprintf(told, "%s > %s\n", frontend_format(frontend, text), port->name);
+    fprintf(passed, "%s > %s\n", frontend_format(frontend, text), port->name);
 }
 
 /* One after the other: each comes that is not there, or goes that is. */
@@ -277,7 +277,7 @@ bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
     ck_assert_ptr_nonnull(find_port(id));
     ck_assert_uint_gt(change->n_backends + change->n_local, 0);
     changes_taken++;
-    if (refuse_every && changes_taken % refuse_every == 0)
+    if (reject_every && changes_taken % reject_every == 0)
         return false;
     struct received_port *received = receive_port(port_of(ruleset, id));
     change_backends(&received->backends, change->backends, change->n_backends);
@@ -285,11 +285,11 @@ bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
     received->route.n_backends = received->backends.n;
     received->route.n_local = received->local.n;
     check_sense(&received->route);
-    fprintf(told, "%s:", received->name);
-    write_changes(told, family, change->backends, change->n_backends);
-    fputs(change->n_local ? " |" : "", told);
-    write_changes(told, family, change->local_backends, change->n_local);
-    fputc('\n', told);
+    fprintf(passed, "%s:", received->name);
+    write_changes(passed, family, change->backends, change->n_backends);
+    fputs(change->n_local ? " |" : "", passed);
+    write_changes(passed, family, change->local_backends, change->n_local);
+    fputc('\n', passed);
     return true;
 }
 
@@ -301,7 +301,7 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
     vec_free(&received->sources);
     *received = state.v[--state.n];
     vec_push(&ops, xasprintf("-%s", frontend_format(frontend, text)));
-    fprintf(told, "-%s\n", frontend_format(frontend, text));
+    fprintf(passed, "-%s\n", frontend_format(frontend, text));
 }
 
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
@@ -400,8 +400,8 @@ static void forget_texts(text_vec *texts)
     vec_clear(texts);
 }
 
-/* What was handed on so far. */
-static void forget_told(void)
+/* What was passed on so far. */
+static void forget_passed(void)
 {
     vec_each (&state, it) {
         it->times = 0;
@@ -409,18 +409,18 @@ static void forget_told(void)
     }
     vec_each (&ports, it)
         it->times = 0;
-    fclose(told);
-    free(told_text);
-    told = open_memstream(&told_text, &told_length);
+    fclose(passed);
+    free(passed_text);
+    passed = open_memstream(&passed_text, &passed_length);
     forget_texts(&ops);
 }
 
 /* In lines. */
-static size_t count_told(void)
+static size_t count_passed(void)
 {
     size_t n = 0;
-    fflush(told);
-    for (const char *c = told_text; *c; c++)
+    fflush(passed);
+    for (const char *c = passed_text; *c; c++)
         n += *c == '\n';
     return n;
 }
@@ -443,7 +443,7 @@ static void set_up(void)
         .events = &events};
     policy = policy_new(&config);
     show_events = false;
-    told = open_memstream(&told_text, &told_length);
+    passed = open_memstream(&passed_text, &passed_length);
     script_show_log(LOG_LEVEL_WARN);
 }
 
@@ -451,13 +451,13 @@ static void tear_down(void)
 {
     free(in_portions);
     in_portions = NULL;
-    refuse_every = 0;
+    reject_every = 0;
     policy_free(policy);
     service_cache_free(services);
     endpoint_slice_cache_free(slices);
-    forget_told();
-    fclose(told);
-    free(told_text);
+    forget_passed();
+    fclose(passed);
+    free(passed_text);
     vec_free(&ops);
     vec_each (&state, it)
         vec_free(&it->sources);
@@ -480,13 +480,13 @@ static void set_node_port_addresses(const char *words)
     }
 }
 
-static void settle_health_checks(void)
+static void sync_health_checks(void)
 {
     for (int family = 0; family < FAMILY_COUNT; family++)
         policy_sync_health_checks(policy, (enum family)family);
 }
 
-/* Everything that is in force, in lines. */
+/* The desired state, in lines. */
 static void write_facts(FILE *out)
 {
     text_vec texts = {0};
@@ -497,7 +497,7 @@ static void write_facts(FILE *out)
     vec_free(&texts);
     facts_write(out, &facts);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct ports_without_local without = policy_ports_without_local(policy, (enum family)i);
+        struct ports_without_local without = policy_view(policy).without_local[i];
         if (without.internal + without.external > 0)
             fprintf(out, "%s without local: %zu internal, %zu external\n",
                     family_name((enum family)i), without.internal, without.external);
@@ -523,9 +523,9 @@ COMMAND(node_ip)
     policy_set_node_ip(policy, family, &address);
 }
 
-COMMAND(refuse_every)
+COMMAND(reject_every)
 {
-    refuse_every = (unsigned)atoi(words);
+    reject_every = (unsigned)atoi(words);
 }
 
 COMMAND(in_portions)
@@ -544,8 +544,8 @@ COMMAND(api_server)
     vec_free(&peers);
 }
 
-/* Settling changes just these frontends, or where they lead, and hands on nothing twice. */
-COMMAND(settle)
+/* A sync changes just these frontends, or where they lead, and passes nothing on twice. */
+COMMAND(sync)
 {
     policy_sync(policy);
     vec_each (&state, it) {
@@ -557,23 +557,23 @@ COMMAND(settle)
     vec_each (&ports, it)
         ck_assert_msg(it->times <= 1, "%s", it->name);
     write_sorted(out, &ops);
-    forget_told();
+    forget_passed();
     policy_sync(policy);
-    ck_assert_uint_eq(count_told(), 0);
+    ck_assert_uint_eq(count_passed(), 0);
 }
 
-/* What is handed on, by a portion of so many if that is given. */
-COMMAND(told)
+/* What a sync passes on, limited to a portion if one is given. */
+COMMAND(passed)
 {
-    bool settled = true;
+    bool all = true;
     if (*words)
-        settled = policy_sync_some(policy, (size_t)atoi(words));
+        all = policy_sync_some(policy, (size_t)atoi(words));
     else
         policy_sync(policy);
-    fflush(told);
-    fputs(told_text, out);
-    fputs(settled ? "" : "and more\n", out);
-    forget_told();
+    fflush(passed);
+    fputs(passed_text, out);
+    fputs(all ? "" : "and more\n", out);
+    forget_passed();
 }
 
 /* How many frontends lead to a backend. */
@@ -590,17 +590,17 @@ static size_t leading_to(const char *address)
     return n;
 }
 
-/* "PORTION TIMES": settles so much, so often (0: until all is); how many operations were handed on,
- * never much more than a portion of each of four queues; with how many source ranges. */
+/* "PORTION TIMES": syncs so much, so often (0: until all is done); how many operations were passed
+ * on, never much more than a portion of each of four queues; with how many source ranges. */
 COMMAND(some)
 {
     size_t most = (size_t)atoi(script_word(&words)), operations = 0, ranges = 0;
-    bool settled = false;
-    for (int i = 0, times = atoi(words); !settled && (!times || i < times); i++) {
-        forget_told();
-        settled = policy_sync_some(policy, most);
-        ck_assert_uint_le(count_told(), 4 * most);
-        operations += count_told();
+    bool all = false;
+    for (int i = 0, times = atoi(words); !all && (!times || i < times); i++) {
+        forget_passed();
+        all = policy_sync_some(policy, most);
+        ck_assert_uint_le(count_passed(), 4 * most);
+        operations += count_passed();
         vec_each (&state, it)
             if (it->concerned)
                 ranges += it->sources.n;
@@ -608,8 +608,8 @@ COMMAND(some)
     fprintf(out, "%zu operations", operations);
     if (ranges)
         fprintf(out, " with %zu ranges", ranges);
-    fputs(settled ? "\n" : " and more\n", out);
-    forget_told();
+    fputs(all ? "\n" : " and more\n", out);
+    forget_passed();
 }
 
 /* How many frontends lead to each address, and how many there are. */
@@ -635,7 +635,7 @@ COMMAND(claimed)
 
 COMMAND(checks)
 {
-    settle_health_checks();
+    sync_health_checks();
     write_sorted(out, &ops);
     forget_texts(&ops);
 }
@@ -663,15 +663,16 @@ COMMAND(owner)
 
 COMMAND(counts)
 {
-    fprintf(out, "conflicts=%zu reserved=%zu\n", policy_conflicts(policy), policy_reserved(policy));
+    const struct policy_view view = policy_view(policy);
+    fprintf(out, "conflicts=%zu reserved=%zu\n", view.conflicts, view.reserved);
 }
 
 COMMAND(facts)
 {
     policy_sync(policy);
-    settle_health_checks();
+    sync_health_checks();
     write_facts(out);
-    forget_told();
+    forget_passed();
 }
 
 /* "POLICIES ENDPOINTS": where the cluster IP of a Service leads, and where all other ways in do. */
@@ -696,7 +697,7 @@ COMMAND(traffic)
     for (size_t i = 1; i < ops.n; i++)
         ck_assert_str_eq(strchr(ops.v[i], ' '), strchr(ops.v[1], ' '));
     fprintf(out, ";%s\n", strchr(ops.v[1], ' '));
-    forget_told();
+    forget_passed();
 }
 
 CASES("policy")

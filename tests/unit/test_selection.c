@@ -46,8 +46,9 @@ static void release_endpoint(struct endpoint *endpoint)
     intern_release(endpoint->node_name);
 }
 
-/* Writes what select_endpoints() says, which agrees with itself. */
-static void select_all(const struct endpoint *endpoints, size_t n, uint8_t sets[MOST + 1])
+/* Returns what select_endpoints() says, which agrees with itself. */
+static struct selection select_all(const struct endpoint *endpoints, size_t n,
+                                   uint8_t sets[MOST + 1])
 {
     size_t cluster = 0, local = 0;
     memset(sets, 0xee, MOST + 1);
@@ -61,6 +62,7 @@ static void select_all(const struct endpoint *endpoints, size_t n, uint8_t sets[
     ck_assert_uint_eq(selection.cluster_size, cluster);
     ck_assert_uint_eq(selection.local_size, local);
     ck_assert_int_eq(selection.has_any, cluster > 0);
+    return selection;
 }
 
 /* ---- cases ---- */
@@ -75,10 +77,9 @@ COMMAND(no_zone)
 static char class_of(const struct endpoint *endpoint)
 {
     unsigned traits = endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, &here);
-    ck_assert(!(traits & TRAIT_READY && traits & TRAIT_FALLBACK));
-    return (traits & TRAIT_LOCAL ? "RFN" : "rfn")[traits & TRAIT_READY      ? 0
-                                                  : traits & TRAIT_FALLBACK ? 1
-                                                                            : 2];
+    bool ready = traits & 1 << SORT_READY, fallback = traits & 1 << SORT_FALLBACK;
+    ck_assert(!(ready && fallback));
+    return (traits & TRAIT_LOCAL ? "RFN" : "rfn")[ready ? 0 : fallback ? 1 : 2];
 }
 
 /* "ENDPOINTS": a letter for each, of its class; of its sets: C in the Cluster set, L in the Local
@@ -92,13 +93,14 @@ COMMAND(select)
     char text[5][MOST + 1] = {0};
     size_t n = 0;
     each_word(words, word) endpoints[n++] = read_endpoint(word);
-    select_all(endpoints, n, sets);
-    struct selection_basis basis = selection_basis(endpoints, n, &here);
+    const struct selection_basis basis = select_all(endpoints, n, sets).basis;
     for (size_t i = 0; i < n; i++) {
         text[0][i] = class_of(&endpoints[i]);
         text[1][i] = ".CLB"[sets[i]];
-        text[2][i] = "uRTNHZ"[endpoint_cluster_verdict(&endpoints[i], &here, &basis)];
-        text[3][i] = "uRTNHZ"[endpoint_local_verdict(&endpoints[i], &here, &basis)];
+        enum endpoint_verdict cluster, local;
+        endpoint_verdicts(&endpoints[i], &here, &basis, &cluster, &local);
+        text[2][i] = "uRTNHZ"[cluster];
+        text[3][i] = "uRTNHZ"[local];
         release_endpoint(&endpoints[i]);
     }
     text[4][0] = "nsea"[basis.node_hints];
