@@ -2,6 +2,7 @@
 /* One transaction and the applied state after it; further ones if the kernel rejected elements. */
 #include "previous_table.h"
 #include "state.h"
+#include "template.h"
 
 #include <math.h>
 #include <string.h>
@@ -216,7 +217,8 @@ static int commit_instances(struct ruleset *rs, struct nft_socket *socket, bool 
                             struct ruleset_stats *stats, struct error *err)
 {
     begin_batch(rs, singly);
-    if (ruleset_encode_instances(rs, err) || send_batch(rs, socket, stats, err))
+    ruleset_encode_instances(rs);
+    if (send_batch(rs, socket, stats, err))
         return -1;
     add_new_instances(rs);
     return 0;
@@ -231,8 +233,7 @@ static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly
     if (!rs->table_missing && commit_instances(rs, socket, singly, stats, err))
         return -1;
     begin_batch(rs, singly);
-    if (ruleset_encode(rs, err))
-        return -1;
+    ruleset_encode(rs);
     return send_batch(rs, socket, stats, err);
 }
 
@@ -314,12 +315,10 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
 #define MOST_INSTANCES 512
 
 /* Verdicts go before the chains they lead to, and rules before the chains they name. */
-static int encode_deletion(struct ruleset *rs, struct instance instance, struct nft_batch *batch,
-                           struct error *err)
+static void encode_deletion(struct ruleset *rs, struct instance instance, struct nft_batch *batch)
 {
-    struct layout layout;
-    if (ruleset_read_instance(rs, instance, &layout, err))
-        return -1;
+    struct layout layout = {.sets = {0}};
+    ruleset_add_template(rs, instance, &layout);
     vec_each (&layout.sets, set)
         vec_each (&set->verdicts, verdict)
             nft_batch_element(batch, ELEMENT_DELETE, rules_map(set->name), &verdict->key,
@@ -329,7 +328,6 @@ static int encode_deletion(struct ruleset *rs, struct instance instance, struct 
     vec_each (&layout.chains, chain)
         nft_batch_delete_chain(batch, chain->name);
     layout_free(&layout);
-    return 0;
 }
 
 /* @instances is sorted with dependencies first and deleted in reverse; those beyond the limit wait,
@@ -338,15 +336,13 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
 {
     struct error err = {0};
     struct nft_batch batch;
-    int result = 0;
     if (instances->n > MOST_INSTANCES)
         vec_drop_first(instances, instances->n - MOST_INSTANCES);
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
-    for (size_t i = instances->n; i > 0 && result == 0; i--)
-        result = encode_deletion(rs, instances->v[i - 1], &batch, &err);
+    for (size_t i = instances->n; i > 0; i--)
+        encode_deletion(rs, instances->v[i - 1], &batch);
     nft_batch_finish(&batch);
-    result = result ? result : nft_socket_commit(socket, &batch, &err);
-    if (result == 0) {
+    if (nft_socket_commit(socket, &batch, &err) == 0) {
         vec_each (instances, instance)
             instances_drop(&rs->instances, *instance);
         rs->figures.elements -= batch.elements[ELEMENT_DELETE];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Prints the table in nft syntax: the templates with their elements. */
 #include "state.h"
+#include "template.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 struct dump {
     struct ruleset *rs;
     FILE *out;
-    VEC(struct layout) layouts; /* the base (the ruleset's) and those of instances */
-    size_t n;                   /* elements printed in the current set */
+    struct layout layout;
+    size_t n; /* elements printed in the current set */
 };
 
 static void print_classid(FILE *out, uint32_t value)
@@ -114,9 +115,9 @@ static int compare_plain(const void *a, const void *b)
     return memcmp(plain_key(p), plain_key(q), p->key_length);
 }
 
-static void print_elements(struct dump *d, const char *name)
+static void print_elements(struct dump *d, const struct layout_set *from)
 {
-    const enum table_set set = set_of_name(name);
+    const enum table_set set = set_of_name(from->name);
     if (set < TABLE_SETS) { /* else packets write it, or it has only verdicts */
         vec_each (&d->rs->dirty, it)
             if (set_is_of(set, *it))
@@ -125,15 +126,11 @@ static void print_elements(struct dump *d, const char *name)
             if ((*it)->desired && plain_set(*it) == set)
                 print_element(d, set, plain_key(*it), plain_value(*it));
     }
-    vec_each (&d->layouts, layout)
-        vec_each (&layout->sets, from)
-            vec_each (&from->verdicts, verdict) {
-                if (strcmp(from->name, name) != 0)
-                    continue;
-                next_element(d);
-                print_classid(d->out, verdict->key);
-                fprintf(d->out, " : goto %s", verdict->chain);
-            }
+    vec_each (&from->verdicts, verdict) {
+        next_element(d);
+        print_classid(d->out, verdict->key);
+        fprintf(d->out, " : goto %s", verdict->chain);
+    }
 }
 
 /* ---- the table ---- */
@@ -157,7 +154,7 @@ static void print_set(struct dump *d, const struct layout_set *set)
     if (set->flags)
         fprintf(d->out, "        flags %s\n", set->flags);
     d->n = 0;
-    print_elements(d, set->name);
+    print_elements(d, set);
     fputs(d->n ? "\n        }\n    }\n\n" : "    }\n\n", d->out);
 }
 
@@ -165,21 +162,18 @@ static void print_chain(FILE *out, const struct layout_chain *chain)
 {
     print_comment(out, chain->comment);
     fprintf(out, "    chain %s {\n", chain->name);
-    if (chain->hook_text)
-        fprintf(out, "        %s\n", chain->hook_text);
+    if (chain->hook)
+        fprintf(out, "        %s\n", chain->hook);
     vec_each (&chain->rules, rule)
         fprintf(out, "        %s\n", rule->text);
     fputs("    }\n\n", out);
 }
 
-/* Plans the desired state, in an order that gives equal contents equal numbers, and reads the
- * templates needed. Returns whether affinity records are learned. */
-static bool plan(struct dump *d)
+/* Plans the desired state, in an order that gives equal contents equal numbers, and returns the
+ * instances needed. */
+static instance_vec plan(struct ruleset *rs)
 {
-    struct ruleset *rs = d->rs;
     instance_vec instances = {0};
-    struct error err = {0};
-    bool learns = false;
     ruleset_sort_dirty(rs); /* before planning: affinity numbers follow this order */
     ruleset_plan(rs);
     ruleset_sort_dirty(rs); /* service ports are now numbered */
@@ -187,34 +181,28 @@ static bool plan(struct dump *d)
         qsort(rs->plain.dirty.v, rs->plain.dirty.n, sizeof(*rs->plain.dirty.v), compare_plain);
 
     ruleset_new_instances(rs, &instances);
-    vec_push(&d->layouts, rs->base);
-    vec_each (&instances, instance) {
-        struct layout layout;
-        if (ruleset_read_instance(rs, *instance, &layout, &err))
-            abort(); /* ruleset_commit() would fail likewise: the binary is broken */
-        vec_push(&d->layouts, layout);
-        learns = learns || instance->template == TEMPLATE_LEARN;
-    }
-    vec_free(&instances);
-    return learns;
+    return instances;
 }
 
 void ruleset_dump(struct ruleset *rs, FILE *out)
 {
     struct dump d = {.rs = rs, .out = out};
     const char *family = nft_family_name(rs->family);
-    if (plan(&d) && rs->family == FAMILY_IPV6)
+    instance_vec instances = plan(rs);
+    bool learns = false;
+    vec_each (&instances, instance)
+        learns = learns || instance->template == TEMPLATE_LEARN;
+    ruleset_add_templates(rs, &instances, &d.layout);
+    if (learns && rs->family == FAMILY_IPV6)
         fputs("# Session affinity over IPv6: nft 1.0 cannot load this, 1.1 and later can.\n", out);
     fprintf(out, "add table %s %s\ndelete table %s %s\n", family, RULESET_TABLE, family,
             RULESET_TABLE);
     fprintf(out, "table %s %s {\n    comment \"%s\"\n\n", family, RULESET_TABLE, rs->comment);
-    vec_each (&rs->base.sets, set)
+    vec_each (&d.layout.sets, set)
         print_set(&d, set);
-    vec_each (&d.layouts, layout)
-        vec_each (&layout->chains, chain)
-            print_chain(out, chain);
+    vec_each (&d.layout.chains, chain)
+        print_chain(out, chain);
     fputs("}\n", out);
-    for (size_t i = 1; i < d.layouts.n; i++)
-        layout_free(&d.layouts.v[i]);
-    vec_free(&d.layouts);
+    layout_free(&d.layout);
+    vec_free(&instances);
 }

@@ -12,34 +12,30 @@
  * never cut in between. */
 #define GROUP 500
 
-static int encode_table(struct ruleset *rs, struct error *err)
+static void encode_table(struct ruleset *rs)
 {
     if (rs->table_replaced)
         nft_batch_delete_table(&rs->batch);
     nft_batch_add_table(&rs->batch, rs->config.owned, rs->comment);
-    return program_layout(&rs->base, true, &rs->batch, err);
+    program_layout(&rs->base, true, &rs->batch);
 }
 
-int ruleset_encode_instances(struct ruleset *rs, struct error *err)
+void ruleset_encode_instances(struct ruleset *rs)
 {
     instance_vec instances = {0};
     ruleset_new_instances(rs, &instances);
     vec_clear(&rs->new_instances);
     nft_batch_finish(&rs->batch);
     rs->instances_begin = rs->batch.used;
-    int result = 0;
-    for (size_t i = 0; i < instances.n && result == 0; i++) {
-        struct layout layout;
-        result = ruleset_read_instance(rs, instances.v[i], &layout, err);
-        if (result == 0) {
-            result = program_layout(&layout, false, &rs->batch, err);
-            layout_free(&layout);
-        }
+    vec_each (&instances, instance) {
+        struct layout layout = {.sets = {0}};
+        ruleset_add_template(rs, *instance, &layout);
+        program_layout(&layout, false, &rs->batch);
+        layout_free(&layout);
         nft_batch_may_cut(&rs->batch);
-        vec_push(&rs->new_instances, (struct new_instance){instances.v[i], rs->batch.used});
+        vec_push(&rs->new_instances, (struct new_instance){*instance, rs->batch.used});
     }
     vec_free(&instances);
-    return result;
 }
 
 /* ---- plain elements ---- */
@@ -261,10 +257,12 @@ static void encode_phase(struct ruleset *rs, enum phase phase)
 
 /* ---- the batch ---- */
 
-int ruleset_encode(struct ruleset *rs, struct error *err)
+void ruleset_encode(struct ruleset *rs)
 {
-    if (rs->table_missing && (encode_table(rs, err) || ruleset_encode_instances(rs, err)))
-        return -1;
+    if (rs->table_missing) {
+        encode_table(rs);
+        ruleset_encode_instances(rs);
+    }
     connections_encode(rs);
     encode_ranges(rs);
     encode_plain(rs, CLUSTER_IPS, encode_going);
@@ -277,5 +275,4 @@ int ruleset_encode(struct ruleset *rs, struct error *err)
         encode_trims(rs, set);
     encode_plain(rs, OTHERS, encode_going);
     encode_plain(rs, CLUSTER_IPS, encode_coming);
-    return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Plans numbers and slots from the desired state, and the leftovers for trims. */
 #include "state.h"
+#include "template.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -259,12 +260,21 @@ void ruleset_new_instances(const struct ruleset *rs, instance_vec *out)
     instances_sort(out);
 }
 
-int ruleset_read_instance(const struct ruleset *rs, struct instance instance, struct layout *layout,
-                          struct error *err)
+void ruleset_add_template(const struct ruleset *rs, struct instance instance, struct layout *layout)
 {
     struct layout_vars vars = rs->vars;
+    struct error err = {0};
     vars.n = instance.key;
-    return layout_parse(&templates[instance.template], &vars, layout, err);
+    if (layout_parse(&templates[instance.template], &vars, layout, &err))
+        abort(); /* ruleset_new() has parsed all templates */
+}
+
+void ruleset_add_templates(const struct ruleset *rs, const instance_vec *instances,
+                           struct layout *layout)
+{
+    ruleset_add_template(rs, (struct instance){TEMPLATE_BASE, 0}, layout);
+    vec_each (instances, instance)
+        ruleset_add_template(rs, *instance, layout);
 }
 
 /* ---- leftovers ---- */

@@ -70,10 +70,12 @@ static int add_features(const struct feature *from, size_t n, enum family family
                         struct nft_batch *batch, struct error *err)
 {
     const struct layout_vars vars = {.family = family, .mark = "0x4000"};
-    struct layout all, used = {.file = preflight_template.file, .family = family};
-    if (layout_parse(&preflight_template, &vars, &all, err))
-        return -1;
+    struct layout all = {.sets = {0}}, used = {.sets = {0}};
     bool owned = false;
+    if (layout_parse(&preflight_template, &vars, &all, err)) {
+        layout_free(&all);
+        return -1;
+    }
     vec_push(&used.chains, all.chains.v[0]); /* others may jump to it */
     for (size_t i = 0; i < n; i++) {
         owned = owned || !*from[i].piece;
@@ -86,11 +88,11 @@ static int add_features(const struct feature *from, size_t n, enum family family
     }
     nft_batch_turn_to(batch, family);
     nft_batch_add_table(batch, owned, "forgotten at once");
-    int result = program_layout(&used, true, batch, err);
+    program_layout(&used, true, batch);
     vec_free(&used.sets);
     vec_free(&used.chains);
     layout_free(&all);
-    return result;
+    return 0;
 }
 
 /* The kernel's answer to @n features together, in each of @families: 0, or an errno and its

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 /* libnftnl's headers need stdio.h before them. */
-#include <libnftnl/chain.h>
+#include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
 #include <libnftnl/udata.h>
@@ -163,8 +163,9 @@ static int parse_flags(const char *text, uint32_t *flags, struct error *err)
     return 0;
 }
 
-int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct error *err)
+int set_declare(const struct layout_set *layout, struct error *err)
 {
+    struct nftnl_set *set = layout->set;
     const char *key_text = strchr(layout->declaration, ' ') + 1;
     const char *end = key_text + strlen(key_text);
     const char *colon = strstr(key_text, " : ");
@@ -176,6 +177,7 @@ int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct e
         (colon && parse_data(colon + 3, end, &value, err)) ||
         (layout->flags && parse_flags(layout->flags, &flags, err)))
         return -1;
+    nftnl_set_set_str(set, NFTNL_SET_NAME, layout->name);
     nftnl_set_set_u32(set, NFTNL_SET_FLAGS, flags);
     if (layout->size)
         nftnl_set_set_u32(set, NFTNL_SET_DESC_SIZE, layout->size);
@@ -189,74 +191,61 @@ int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct e
     return 0;
 }
 
-static int program_set(const struct layout *layout, const struct layout_set *from,
-                       struct nft_batch *batch, struct error *err)
+/* Adds the set { tcp, udp, sctp } to @batch, for @lookup in a later rule. */
+static void program_anonymous_set(struct nftnl_expr *lookup, struct nft_batch *batch)
 {
-    struct nftnl_set *set = nftnl_set_alloc();
-    if (!set)
+    static char name[] = ANONYMOUS_SET, declaration[] = "typeof meta l4proto";
+    const struct layout_set layout = {.name = name,
+                                      .declaration = declaration,
+                                      .size = ANONYMOUS_PROTOCOLS,
+                                      .set = nftnl_set_alloc()};
+    const uint32_t id = ++batch->last_set_id;
+    if (!layout.set)
         alloc_failed();
-    nftnl_set_set_str(set, NFTNL_SET_NAME, from->name);
-    nftnl_set_set_u32(set, NFTNL_SET_ID, ++batch->last_set_id);
-    int result = set_declare(from, set, err);
-    if (result)
-        error_prefix(err, "%s:%d: %s", layout->file, from->line, from->name);
-    else
-        nft_batch_add_set(batch, set);
-    nftnl_set_free(set);
-    return result;
+    set_declare(&layout, NULL); /* our own declaration: cannot fail */
+    nftnl_set_set_u32(layout.set, NFTNL_SET_ID, id);
+    nftnl_set_set_u32(layout.set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
+    nft_batch_add_set(batch, layout.set);
+    nftnl_set_free(layout.set);
+    nft_batch_anonymous_elements(batch, id, anonymous_protocols, 1, ANONYMOUS_PROTOCOLS);
+    nftnl_expr_set_u32(lookup, NFTNL_EXPR_LOOKUP_SET_ID, id);
 }
 
-void program_chain(const struct layout_chain *from, struct nft_batch *batch)
+static int program_sets_of(struct nftnl_expr *expr, void *batch)
 {
-    struct nftnl_chain *chain = nftnl_chain_alloc();
-    if (!chain)
-        alloc_failed();
-    nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, from->name);
-    if (from->hook_text) {
-        nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, from->type);
-        nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, (uint32_t)from->hook);
-        nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, from->priority);
-    }
-    nft_batch_add_chain(batch, chain);
-    nftnl_chain_free(chain);
+    if (strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "lookup") == 0 &&
+        strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET), ANONYMOUS_SET) == 0)
+        program_anonymous_set(expr, batch);
+    return 0;
 }
 
-int program_rules(const struct layout *layout, const struct layout_chain *chain,
-                  struct nft_batch *batch, struct error *err)
+void program_rule(struct nftnl_rule *rule, struct nft_batch *batch)
 {
-    int result = 0;
-    for (size_t i = 0; i < chain->rules.n && result == 0; i++) {
-        const struct layout_rule *from = &chain->rules.v[i];
-        struct nftnl_rule *rule = nftnl_rule_alloc();
-        if (!rule)
-            alloc_failed();
-        nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain->name);
-        result = statements_add(from->text, layout->family, rule, batch, err);
-        if (result)
-            error_prefix(err, "%s:%d", layout->file, from->line);
-        else
-            nft_batch_add_rule(batch, rule);
-        nftnl_rule_free(rule);
-    }
-    return result;
+    nftnl_expr_foreach(rule, program_sets_of, batch);
+    nft_batch_add_rule(batch, rule);
 }
 
-int program_layout(const struct layout *layout, bool sets, struct nft_batch *batch,
-                   struct error *err)
+void program_rules(const struct layout_chain *chain, struct nft_batch *batch)
+{
+    vec_each (&chain->rules, rule)
+        program_rule(rule->rule, batch);
+}
+
+void program_layout(const struct layout *layout, bool sets, struct nft_batch *batch)
 {
     vec_each (&layout->sets, set)
-        if (sets && program_set(layout, set, batch, err))
-            return -1;
+        if (sets) {
+            nftnl_set_set_u32(set->set, NFTNL_SET_ID, ++batch->last_set_id);
+            nft_batch_add_set(batch, set->set);
+        }
     /* All chains before any rule: rules and verdicts may name later chains. */
     vec_each (&layout->chains, chain)
-        program_chain(chain, batch);
+        nft_batch_add_chain(batch, chain->chain);
     vec_each (&layout->chains, chain)
-        if (program_rules(layout, chain, batch, err))
-            return -1;
+        program_rules(chain, batch);
     vec_each (&layout->sets, set)
         vec_each (&set->verdicts, verdict)
             nft_batch_goto_element(batch, set->name, &verdict->key, sizeof(verdict->key),
                                    verdict->chain);
     nft_batch_finish(batch); /* the batch borrows names from the layout */
-    return 0;
 }

@@ -2,6 +2,7 @@
 #include "rules.h"
 
 #include "state.h"
+#include "template.h"
 
 #include <stdio.h>
 
@@ -13,22 +14,43 @@
 #include <linux/netfilter/nf_nat.h>
 #include <string.h>
 
+#define READ_TRIES 4
+
 /* libnftnl's limit: it tracks an expression's attributes in 32 bits. */
 #define MOST_ATTRIBUTES 32
 
-void rules_free_item(struct rules_item *item)
+/* A chain, or an element of a verdict map. */
+struct item {
+    char *name;      /* "pick"; for an element, "@picks 5" */
+    const char *map; /* static string; NULL: a chain */
+    uint32_t key;
+    char *text; /* equal texts act alike: a line for the hook, one per rule; an element's target */
+};
+
+/* An anonymous set, and the index of the chain that uses it. */
+struct anonymous_set {
+    char *name;
+    size_t chain;
+};
+
+/* The kernel's version, or that of the templates. */
+struct rules {
+    VEC(struct item) items; /* sorted by name */
+    VEC(struct anonymous_set) anonymous;
+};
+
+static void free_item(struct item *item)
 {
     free(item->name);
-    free(item->hook);
-    free(item->rules);
+    free(item->text);
 }
 
-void rules_free(struct rules *rules)
+static void free_rules(struct rules *rules)
 {
     vec_each (&rules->items, item)
-        rules_free_item(item);
-    vec_each (&rules->anonymous, it)
-        free(it->set);
+        free_item(item);
+    vec_each (&rules->anonymous, set)
+        free(set->name);
     vec_free(&rules->items);
     vec_free(&rules->anonymous);
 }
@@ -101,7 +123,7 @@ static bool is_update(const struct nftnl_expr *before, const struct nftnl_expr *
 /* Prints an attribute. The name of an anonymous set always differs; its contents are compared
  * separately. */
 static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t attribute,
-                            struct rules *rules, const struct rules_item *chain)
+                            struct rules *rules, const struct item *chain)
 {
     const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
     uint32_t length = 0;
@@ -113,16 +135,16 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t a
         fputs(nftnl_expr_get_str((const void *)bytes, NFTNL_EXPR_NAME), out);
     else if (attribute == NFTNL_EXPR_LOOKUP_SET && strcmp(kind, "lookup") == 0 && length > 2 &&
              memcmp(bytes, "__", 2) == 0)
-        vec_push(&rules->anonymous, ((struct rules_set){xstrndup((const char *)bytes, length),
-                                                        (size_t)(chain - rules->items.v)}));
+        vec_push(&rules->anonymous, ((struct anonymous_set){xstrndup((const char *)bytes, length),
+                                                            (size_t)(chain - rules->items.v)}));
     else
         for (uint32_t i = 0; i < length; i++)
             fprintf(out, "%02x", bytes[i]);
 }
 
-/* Appends a line with all operands of a rule's expressions: rules with equal text act alike,
- * whichever kernel returned them. */
-static void add_rule(struct rules *rules, struct rules_item *chain, struct nftnl_rule *rule)
+/* Appends a line with all operands of a rule's expressions, the same whichever kernel returned
+ * them. */
+static void add_rule(struct rules *rules, struct item *chain, struct nftnl_rule *rule)
 {
     char *text = NULL;
     size_t size = 0;
@@ -131,7 +153,7 @@ static void add_rule(struct rules *rules, struct rules_item *chain, struct nftnl
     const struct nftnl_expr *before = NULL, *next;
     if (!out || !it)
         alloc_failed();
-    fputs(chain->rules, out);
+    fputs(chain->text, out);
     for (const struct nftnl_expr *expr = nftnl_expr_iter_next(it); expr; expr = next) {
         const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
         next = nftnl_expr_iter_next(it);
@@ -152,83 +174,81 @@ static void add_rule(struct rules *rules, struct rules_item *chain, struct nftnl
     nftnl_expr_iter_destroy(it);
     if (fclose(out))
         alloc_failed();
-    free(chain->rules);
-    chain->rules = text;
+    free(chain->text);
+    chain->text = text;
 }
 
-/* ---- sorting and searching ---- */
+/* ---- items ---- */
 
 static int compare_items(const void *a, const void *b)
 {
-    return strcmp(((const struct rules_item *)a)->name, ((const struct rules_item *)b)->name);
+    return strcmp(((const struct item *)a)->name, ((const struct item *)b)->name);
 }
 
-void rules_sort(struct rules *rules)
+static void sort_items(struct rules *rules)
 {
     if (rules->items.n)
         qsort(rules->items.v, rules->items.n, sizeof(*rules->items.v), compare_items);
 }
 
-struct rules_item *rules_find(const struct rules *rules, const char *name)
+static struct item *find(const struct rules *rules, const char *name)
 {
-    const struct rules_item key = {.name = (char *)name};
+    const struct item key = {.name = (char *)name};
     return rules->items.n
                ? bsearch(&key, rules->items.v, rules->items.n, sizeof(key), compare_items)
                : NULL;
 }
 
-bool rules_have(const struct rules *rules, const struct rules_item *item)
+static bool have(const struct rules *rules, const struct item *item)
 {
-    const struct rules_item *other = rules_find(rules, item->name);
-    return other && strcmp(item->hook, other->hook) == 0 && strcmp(item->rules, other->rules) == 0;
+    const struct item *other = find(rules, item->name);
+    return other && strcmp(item->text, other->text) == 0;
 }
 
-bool rules_same(const struct rules *a, const struct rules *b)
+static bool same(const struct rules *a, const struct rules *b)
 {
     if (a->items.n != b->items.n)
         return false;
     vec_each (&a->items, item)
-        if (!rules_have(b, item))
+        if (!have(b, item))
             return false;
     return true;
 }
 
-/* @type is NULL for a chain without a hook. */
-static void add_chain(struct rules *rules, const char *name, const char *type, int hook,
-                      int priority, uint32_t policy)
+static bool has_hook(const struct item *chain)
 {
-    char *text =
-        type ? xasprintf("%s hook %d priority %d policy %u", type, hook, priority, policy) : NULL;
-    vec_push(&rules->items,
-             ((struct rules_item){
-                 .name = xstrdup(name), .hook = text ? text : xstrdup(""), .rules = xstrdup("")}));
+    return *chain->text != '\n';
 }
 
-static void add_verdict(struct rules *rules, const char *map, uint32_t key, const char *chain)
+static bool same_hook(const struct item *a, const struct item *b)
 {
-    vec_push(&rules->items, ((struct rules_item){.name = xasprintf("@%s %x", map, key),
-                                                 .map = map,
-                                                 .key = key,
-                                                 .hook = xstrdup(""),
-                                                 .rules = xstrdup(chain ? chain : "")}));
+    const size_t length = strcspn(a->text, "\n") + 1;
+    return strncmp(a->text, b->text, length) == 0;
 }
 
-/* ---- the kernel's rules ---- */
+/* ---- what the kernel has ---- */
 
-static void on_chain(void *ctx, struct nftnl_chain *chain)
+static void add_chain(void *ctx, struct nftnl_chain *chain)
 {
-    bool based = nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM);
-    add_chain(ctx, nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME),
-              based ? nftnl_chain_get_str(chain, NFTNL_CHAIN_TYPE) : NULL,
-              based ? (int)nftnl_chain_get_u32(chain, NFTNL_CHAIN_HOOKNUM) : 0,
-              based ? nftnl_chain_get_s32(chain, NFTNL_CHAIN_PRIO) : 0,
-              based ? nftnl_chain_get_u32(chain, NFTNL_CHAIN_POLICY) : 0);
+    struct rules *rules = ctx;
+    struct item item = {.name = xstrdup(nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME))};
+    if (nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM))
+        item.text = xasprintf("%s hook %u priority %d policy %u\n",
+                              nftnl_chain_get_str(chain, NFTNL_CHAIN_TYPE),
+                              nftnl_chain_get_u32(chain, NFTNL_CHAIN_HOOKNUM),
+                              nftnl_chain_get_s32(chain, NFTNL_CHAIN_PRIO),
+                              nftnl_chain_is_set(chain, NFTNL_CHAIN_POLICY)
+                                  ? nftnl_chain_get_u32(chain, NFTNL_CHAIN_POLICY)
+                                  : NF_ACCEPT);
+    else
+        item.text = xstrdup("\n");
+    vec_push(&rules->items, item);
 }
 
-/* A missing chain was created meanwhile: then the generation has changed, too. */
+/* A missing chain was created meanwhile, so the next read will differ. */
 static void on_rule(void *ctx, struct nftnl_rule *rule)
 {
-    struct rules_item *chain = rules_find(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
+    struct item *chain = find(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
     if (chain)
         add_rule(ctx, chain, rule);
 }
@@ -244,108 +264,252 @@ const char *rules_map(const char *name)
     return NULL;
 }
 
-struct set_reading {
-    struct rules *rules; /* of a verdict map */
+static void add_verdict(struct rules *rules, const char *map, uint32_t key, const char *chain)
+{
+    vec_push(&rules->items, ((struct item){.name = xasprintf("@%s %x", map, key),
+                                           .map = map,
+                                           .key = key,
+                                           .text = xstrdup(chain ? chain : "")}));
+}
+
+struct map_reading {
+    struct rules *rules;
     const char *map;
-    unsigned protocols; /* bits, of an anonymous set: the only kind in the templates */
-    bool other, twice;
 };
 
 static void on_verdict(void *ctx, const struct nft_element *element)
 {
-    const struct set_reading *reading = ctx;
+    const struct map_reading *reading = ctx;
     uint32_t key = 0;
     if (element->key_length == sizeof(key))
         memcpy(&key, element->key, sizeof(key));
     add_verdict(reading->rules, reading->map, key, element->chain);
 }
 
+/* Sets a bit for each protocol, the lowest for anything else. */
 static void on_protocol(void *ctx, const struct nft_element *element)
 {
-    struct set_reading *reading = ctx;
-    unsigned i = 0;
-    while (i < ANONYMOUS_PROTOCOLS && *element->key != anonymous_protocols[i])
-        i++;
-    if (element->key_length != 1 || i == ANONYMOUS_PROTOCOLS)
-        reading->other = true;
-    else if (reading->protocols & 1u << i)
-        reading->twice = true;
-    reading->protocols |= 1u << i;
+    unsigned i = ANONYMOUS_PROTOCOLS;
+    while (i > 0 && *element->key != anonymous_protocols[i - 1])
+        i--;
+    *(unsigned *)ctx |= 1u << (element->key_length == 1 ? i : 0);
 }
 
 /* Adds differences to the chain's text. */
 static int read_anonymous(enum family family, struct nft_socket *socket, struct rules *rules,
                           struct error *err)
 {
-    vec_each (&rules->anonymous, it) {
-        struct set_reading reading = {.rules = rules};
-        if (nft_socket_read_elements(socket, family, RULESET_TABLE, it->set, on_protocol, &reading,
-                                     err))
+    const unsigned all = (1u << (ANONYMOUS_PROTOCOLS + 1)) - 2;
+    vec_each (&rules->anonymous, set) {
+        unsigned protocols = 0;
+        if (nft_socket_read_elements(socket, family, RULESET_TABLE, set->name, on_protocol,
+                                     &protocols, err))
             return -1;
-        if (reading.twice)
-            return error_set(err, "the kernel returned elements twice");
-        if (reading.other || reading.protocols != (1u << ANONYMOUS_PROTOCOLS) - 1) {
-            char **text = &rules->items.v[it->chain].rules, *before = *text;
-            *text = xasprintf("%swith other protocols\n", before);
-            free(before);
-        }
+        if (protocols == all)
+            continue;
+        char **text = &rules->items.v[set->chain].text, *before = *text;
+        *text = xasprintf("%swith other protocols\n", before);
+        free(before);
     }
     return 0;
 }
 
-int rules_read(enum family family, struct nft_socket *socket, struct rules *rules,
-               struct error *err)
+/* Also -1 if an element came twice: the kernel was resizing the table and may have skipped others.
+ */
+static int read_rules(enum family family, struct nft_socket *socket, struct rules *rules,
+                      struct error *err)
 {
-    if (nft_socket_read_chains(socket, family, RULESET_TABLE, on_chain, rules, err))
+    if (nft_socket_read_chains(socket, family, RULESET_TABLE, add_chain, rules, err))
         return -1;
     for (size_t i = 0; i < VERDICT_MAPS; i++) {
-        struct set_reading reading = {.rules = rules, .map = verdict_maps[i]};
+        struct map_reading reading = {.rules = rules, .map = verdict_maps[i]};
         if (nft_socket_read_elements(socket, family, RULESET_TABLE, verdict_maps[i], on_verdict,
                                      &reading, err))
             return -1;
     }
-    rules_sort(rules);
+    sort_items(rules);
     for (size_t i = 1; i < rules->items.n; i++)
         if (compare_items(&rules->items.v[i - 1], &rules->items.v[i]) == 0)
             return error_set(err, "the kernel returned elements twice");
-    if (nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err))
-        return -1;
-    return read_anonymous(family, socket, rules, err);
+    return nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err) ||
+                   read_anonymous(family, socket, rules, err)
+               ? -1
+               : 0;
 }
 
-/* ---- the templates' rules ---- */
+/* ---- what is expected ---- */
 
-static int expect_chain(struct rules *rules, const struct layout *layout,
-                        const struct layout_chain *chain, struct error *err)
+struct repair {
+    const struct ruleset *ruleset;
+    instance_vec instances; /* in use, or found in the kernel */
+    struct layout layout;   /* the base and these instances */
+    struct rules found, expected;
+};
+
+static void free_repair(struct repair *r)
 {
-    struct nft_batch scratch; /* for anonymous sets */
-    int result = 0;
-    add_chain(rules, chain->name, chain->hook_text ? chain->type : NULL, chain->hook,
-              chain->priority, NF_ACCEPT);
-    nft_batch_init(&scratch, layout->family, RULESET_TABLE);
-    for (size_t i = 0; i < chain->rules.n && result == 0; i++) {
-        struct nftnl_rule *rule = nftnl_rule_alloc();
-        if (!rule)
-            alloc_failed();
-        result = statements_add(chain->rules.v[i].text, layout->family, rule, &scratch, err);
-        add_rule(rules, &rules->items.v[rules->items.n - 1], rule);
-        nftnl_rule_free(rule);
+    vec_free(&r->instances);
+    layout_free(&r->layout);
+    free_rules(&r->expected);
+    free_rules(&r->found);
+}
+
+static void expect_instance(struct repair *r, const char *chain)
+{
+    struct instance instance;
+    bool is_one = instance_of_chain(chain, &instance);
+    while (is_one) {
+        vec_push(&r->instances, instance);
+        is_one = instance_needs(instance, &instance);
     }
-    nft_batch_release(&scratch);
+}
+
+/* Chain names identify instances; so do verdicts, if the chain was deleted. */
+static void expect(struct repair *r)
+{
+    vec_each (&r->found.items, item)
+        expect_instance(r, item->map ? item->text : item->name);
+    instances_sort(&r->instances);
+    layout_free(&r->layout);
+    free_rules(&r->expected);
+    ruleset_add_templates(r->ruleset, &r->instances, &r->layout);
+    vec_each (&r->layout.chains, chain) {
+        add_chain(&r->expected, chain->chain);
+        vec_each (&chain->rules, rule)
+            add_rule(&r->expected, &r->expected.items.v[r->expected.items.n - 1], rule->rule);
+    }
+    vec_each (&r->layout.sets, set)
+        vec_each (&set->verdicts, verdict)
+            add_verdict(&r->expected, rules_map(set->name), verdict->key, verdict->chain);
+    sort_items(&r->expected);
+}
+
+/* ---- repair ---- */
+
+/* Ignores unreachable chains of other programs that cannot be deleted, since a foreign map leads to
+ * them. Returns whether any exist. */
+static bool drop_strangers(struct repair *r)
+{
+    size_t n = 0, all = r->found.items.n;
+    vec_each (&r->found.items, item)
+        if (item->map || has_hook(item) || find(&r->expected, item->name))
+            r->found.items.v[n++] = *item;
+        else
+            free_item(item);
+    r->found.items.n = n;
+    return n < all;
+}
+
+/* Reads until the rules are the expected ones, or equal those of the last read: another daemon may
+ * be creating a chain. */
+static int read_both(struct repair *r, struct nft_socket *socket, struct error *err)
+{
+    instances_list(&r->ruleset->instances, true, &r->instances);
+    for (int tries = 0; tries < READ_TRIES; tries++) {
+        struct rules last = r->found;
+        memset(&r->found, 0, sizeof(r->found));
+        const int result = read_rules(r->ruleset->family, socket, &r->found, err);
+        expect(r);
+        if (r->ruleset->strangers_stay)
+            drop_strangers(r);
+        const bool steady = same(&r->found, &r->expected) || (tries > 0 && same(&r->found, &last));
+        free_rules(&last);
+        if (result || steady)
+            return result;
+    }
+    return error_set(err, "it changed while it was read");
+}
+
+/* Whether a chain must be deleted, even if it is then recreated. */
+static bool goes(const struct repair *r, const struct item *found)
+{
+    const struct item *expected = find(&r->expected, found->name);
+    return !expected || !same_hook(expected, found);
+}
+
+static void encode_going(const struct repair *r, struct nft_batch *batch)
+{
+    vec_each (&r->found.items, item)
+        if (item->map && !have(&r->expected, item))
+            nft_batch_element(batch, ELEMENT_DELETE, item->map, &item->key, sizeof(item->key), NULL,
+                              0);
+    vec_each (&r->found.items, item)
+        if (!item->map && !have(&r->expected, item))
+            nft_batch_flush_chain(batch, item->name);
+    vec_each (&r->found.items, item)
+        if (!item->map && goes(r, item))
+            nft_batch_delete_chain(batch, item->name);
+}
+
+static void encode_coming(const struct repair *r, struct nft_batch *batch)
+{
+    /* All chains before any rule: rules may name later chains. */
+    vec_each (&r->layout.chains, chain) {
+        const struct item *found = find(&r->found, chain->name);
+        if (!found || goes(r, found))
+            nft_batch_add_chain(batch, chain->chain);
+    }
+    vec_each (&r->layout.chains, chain)
+        if (!have(&r->found, find(&r->expected, chain->name)))
+            program_rules(chain, batch);
+    vec_each (&r->expected.items, item)
+        if (item->map && !have(&r->found, item))
+            nft_batch_goto_element(batch, item->map, &item->key, sizeof(item->key), item->text);
+    nft_batch_finish(batch);
+}
+
+static int rewrite(const struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
+                   struct error *err)
+{
+    struct nft_batch batch;
+    nft_batch_init(&batch, r->ruleset->family, RULESET_TABLE);
+    encode_going(r, &batch);
+    encode_coming(r, &batch);
+    const int result = nft_socket_commit(socket, &batch, err);
+    done->bytes = result ? 0 : batch.used;
+    nft_batch_release(&batch);
     return result;
 }
 
-int rules_expect(struct rules *rules, const struct layout *layout, struct error *err)
+/* @strangers_stay: whether foreign chains could not be deleted. */
+static int repair(struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
+                  bool *strangers_stay, struct error *err)
 {
-    vec_each (&layout->chains, chain)
-        if (expect_chain(rules, layout, chain, err))
-            return -1;
-    vec_each (&layout->sets, set)
-        vec_each (&set->verdicts, it) {
-            const char *map = rules_map(set->name);
-            if (!map)
-                return error_set(err, "no map of verdicts: %s", set->name);
-            add_verdict(rules, map, it->key, it->chain);
-        }
-    return 0;
+    if (read_both(r, socket, err))
+        return -1;
+    vec_each (&r->expected.items, item)
+        done->verdicts += item->map != NULL;
+    if (same(&r->found, &r->expected) || rewrite(r, socket, done, err) == 0)
+        return 0;
+    if (!drop_strangers(r))
+        return -1;
+    error_clear(err);
+    *strangers_stay = rewrite(r, socket, done, err) == 0;
+    return *strangers_stay ? 0 : -1;
+}
+
+int rules_repair(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
+                 struct error *err)
+{
+    struct repair r = {.ruleset = rs};
+    *done = (struct rules_repaired){.bytes = 0};
+    const int result = repair(&r, socket, done, &rs->strangers_stay, err);
+    if (result == 0)
+        instances_become(&rs->instances, &r.instances);
+    rs->figures.rewritten += done->bytes > 0;
+    free_repair(&r);
+    return result;
+}
+
+int rules_check(const struct ruleset *rs, struct nft_socket *socket, bool *are_same,
+                struct error *err)
+{
+    struct repair r = {.ruleset = rs};
+    const int result = read_both(&r, socket, err);
+    const size_t n = r.instances.n;
+    instances_list(&rs->instances, false, &r.instances);
+    instances_sort(&r.instances);
+    *are_same = result == 0 && same(&r.found, &r.expected) && r.instances.n == n;
+    free_repair(&r);
+    return result;
 }

@@ -15,48 +15,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
 
-struct layout;
 struct ruleset;
-
-/* A chain, or an element of a verdict map. */
-struct rules_item {
-    char *name;      /* "pick"; for an element, "@picks 5" */
-    const char *map; /* static string; NULL: a chain */
-    uint32_t key;
-    char *hook;  /* chains: type, priority, policy; "" without a hook */
-    char *rules; /* chains: one line each; elements: the target, or "" */
-};
-
-/* An anonymous set, and the index of the chain that uses it. */
-struct rules_set {
-    char *set;
-    size_t chain;
-};
-
-/* Starts zeroed. */
-struct rules {
-    VEC(struct rules_item) items; /* sorted by name */
-    VEC(struct rules_set) anonymous;
-};
-
-void rules_free(struct rules *rules);
-void rules_free_item(struct rules_item *item);
-
-/** Appends the kernel's version to @rules, sorted. Also -1 if an element came twice: the kernel was
- * resizing the table and may have skipped others. */
-int rules_read(enum family family, struct nft_socket *socket, struct rules *rules,
-               struct error *err);
-
-/** Appends what a template makes; call rules_sort() after the last. */
-int rules_expect(struct rules *rules, const struct layout *layout, struct error *err);
-void rules_sort(struct rules *rules);
-
-/** The item with that name; NULL if none. */
-struct rules_item *rules_find(const struct rules *rules, const char *name);
-
-/** Whether @rules has an equal item; whether all items are equal. */
-bool rules_have(const struct rules *rules, const struct rules_item *item);
-bool rules_same(const struct rules *a, const struct rules *b);
 
 /** The name of a verdict map, always the same pointer; NULL for other sets. */
 const char *rules_map(const char *name);

@@ -310,9 +310,12 @@ bool set_instance(enum table_set set, uint32_t number, struct instance *instance
  * caller frees the array in @out. */
 void ruleset_new_instances(const struct ruleset *rs, instance_vec *out);
 
-/** Reads the template of @instance for this table. */
-int ruleset_read_instance(const struct ruleset *rs, struct instance instance, struct layout *layout,
-                          struct error *err);
+/** Adds the template of @instance to @layout, with this table's variables; the second, the fixed
+ * part of the table and then the instances. */
+void ruleset_add_template(const struct ruleset *rs, struct instance instance,
+                          struct layout *layout);
+void ruleset_add_templates(const struct ruleset *rs, const instance_vec *instances,
+                           struct layout *layout);
 
 /** Whether a part is neither needed nor led to: a trim deletes it. */
 bool port_is_left(const struct port_entry *port, enum port_part which);
@@ -327,11 +330,11 @@ bool port_has_leftovers(const struct port_entry *port);
 
 /** Adds the messages of new instances to ruleset->batch and lists them in ruleset->new_instances.
  * They join the table when the batch is applied. */
-int ruleset_encode_instances(struct ruleset *rs, struct error *err);
+void ruleset_encode_instances(struct ruleset *rs);
 
 /** Adds the messages of everything dirty to ruleset->batch; for a missing table also the table and
  * its instances. */
-int ruleset_encode(struct ruleset *rs, struct error *err);
+void ruleset_encode(struct ruleset *rs);
 
 /* ---- quarantine.c ---- */
 

@@ -12,7 +12,6 @@
 /* libnftnl's headers need stdio.h before them. */
 #include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
-#include <libnftnl/set.h>
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 #include <linux/if.h>
@@ -38,7 +37,6 @@ struct reader {
     const char *rest; /* unread text */
     enum family family;
     struct nftnl_rule *rule;
-    struct nft_batch *batch; /* for anonymous sets */
 };
 
 /* ---- words ---- */
@@ -380,23 +378,8 @@ const uint8_t anonymous_protocols[ANONYMOUS_PROTOCOLS] = {IPPROTO_TCP, IPPROTO_U
 
 static bool read_protocols(struct reader *r, uint32_t what)
 {
-    static char declaration[] = "typeof meta l4proto";
-    const struct layout_set layout = {.declaration = declaration, .size = ANONYMOUS_PROTOCOLS};
-    const uint32_t id = ++r->batch->last_set_id;
-    struct nftnl_set *set = nftnl_set_alloc();
-    (void)what;
-    if (!set)
-        alloc_failed();
-    set_declare(&layout, set, NULL); /* our own declaration: cannot fail */
-    nftnl_set_set_str(set, NFTNL_SET_NAME, "__set%d");
-    nftnl_set_set_u32(set, NFTNL_SET_ID, id);
-    nftnl_set_set_u32(set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
-    nft_batch_add_set(r->batch, set);
-    nftnl_set_free(set);
-    nft_batch_anonymous_elements(r->batch, id, anonymous_protocols, 1, ANONYMOUS_PROTOCOLS);
-
-    load_meta(r, NFT_META_L4PROTO, NFT_REG_1);
-    nftnl_expr_set_u32(add_lookup(r, "__set%d"), NFTNL_EXPR_LOOKUP_SET_ID, id);
+    load_meta(r, what, NFT_REG_1);
+    add_lookup(r, ANONYMOUS_SET);
     return true;
 }
 
@@ -513,7 +496,7 @@ static const struct statement {
 } statements[] = {
     {"meta priority set", read_set_meta, NFT_META_PRIORITY},
     {"meta mark set", read_set_meta, NFT_META_MARK},
-    {"meta l4proto { tcp, udp, sctp }", read_protocols, 0},
+    {"meta l4proto { tcp, udp, sctp }", read_protocols, NFT_META_L4PROTO},
     {"iifname !=", read_interface, NFT_CMP_NEQ},
     {"iifname", read_interface, NFT_CMP_EQ},
     {"update", read_element, NFT_DYNSET_OP_UPDATE},
@@ -536,10 +519,9 @@ static bool read_statement(struct reader *r)
     return read_match(r);
 }
 
-int statements_add(const char *text, enum family family, struct nftnl_rule *rule,
-                   struct nft_batch *batch, struct error *err)
+int statements_add(const char *text, enum family family, struct nftnl_rule *rule, struct error *err)
 {
-    struct reader r = {.rest = text, .family = family, .rule = rule, .batch = batch};
+    struct reader r = {.rest = text, .family = family, .rule = rule};
     while (next_word(&r) > 0) {
         const char *statement = r.rest;
         if (!read_statement(&r))

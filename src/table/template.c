@@ -3,6 +3,12 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
+
+/* libnftnl's headers need stdio.h before them. */
+#include <libnftnl/chain.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/set.h>
 #include <linux/netfilter.h>
 #include <string.h>
 
@@ -60,70 +66,94 @@ enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 13 };
 
 struct parser {
     struct layout *layout;
+    enum family family;
     struct error *err;
     struct variable variables[VARIABLES];
-    int line;
     bool in_table, had_table;
+    bool skips;             /* until the end of the block */
     char *comment;          /* comment lines directly above; or NULL */
     struct layout_set *set; /* being read, or NULL */
     struct layout_chain *chain;
-    bool leaves_out; /* skips until the end of the block */
 };
 
 /* ---- statements ---- */
+
+static int unexpected(const struct parser *p, const char *text)
+{
+    return error_set(p->err, "unexpected line: %s", text);
+}
+
+static int table_line(struct parser *p, const char *text)
+{
+    char *expected = xasprintf("table %s " RULESET_TABLE " {", nft_family_name(p->family));
+    p->in_table = !p->had_table && strcmp(text, expected) == 0;
+    p->had_table = true;
+    free(expected);
+    return p->in_table ? 0 : unexpected(p, text);
+}
+
+static void open_set(struct parser *p, const char *name, bool is_map)
+{
+    p->set = NULL;
+    vec_each (&p->layout->sets, set)
+        if (set->is_map == is_map && strcmp(set->name, name) == 0)
+            p->set = set;
+    if (p->set)
+        return;
+    vec_push(&p->layout->sets, (struct layout_set){.name = xstrdup(name), .is_map = is_map});
+    p->set = &p->layout->sets.v[p->layout->sets.n - 1];
+    p->set->comment = p->comment;
+    p->comment = NULL;
+}
+
+static void open_chain(struct parser *p, const char *name)
+{
+    struct layout_chain chain = {
+        .name = xstrdup(name), .comment = p->comment, .chain = nftnl_chain_alloc()};
+    if (!chain.chain)
+        alloc_failed();
+    nftnl_chain_set_str(chain.chain, NFTNL_CHAIN_NAME, name);
+    vec_push(&p->layout->chains, chain);
+    p->chain = &p->layout->chains.v[p->layout->chains.n - 1];
+    p->comment = NULL;
+}
 
 static int open_block(struct parser *p, const char *text)
 {
     char word[16], name[64];
     int end = 0;
     if (sscanf(text, "%15s %63[^ ] {%n", word, name, &end) != 2 || end == 0 || text[end] != '\0')
-        return error_set(p->err, "expected 'map', 'set' or 'chain', a name and '{': %s", text);
-    const bool is_map = strcmp(word, "map") == 0;
-    if (strcmp(word, "chain") == 0) {
-        vec_push(&p->layout->chains, (struct layout_chain){.name = xstrdup(name), .line = p->line});
-        p->chain = &p->layout->chains.v[p->layout->chains.n - 1];
-        p->chain->comment = p->comment;
-    } else if (is_map || strcmp(word, "set") == 0) {
-        vec_push(&p->layout->sets, (struct layout_set){.name = xstrdup(name), .line = p->line});
-        p->set = &p->layout->sets.v[p->layout->sets.n - 1];
-        p->set->is_map = is_map;
-        p->set->comment = p->comment;
-    } else {
-        return error_set(p->err, "unknown block: %s", word);
-    }
-    p->comment = NULL;
+        return unexpected(p, text);
+    if (strcmp(word, "chain") == 0)
+        open_chain(p, name);
+    else if (strcmp(word, "map") == 0 || strcmp(word, "set") == 0)
+        open_set(p, name, *word == 'm');
+    else
+        return unexpected(p, text);
     return 0;
 }
 
 static int close_block(struct parser *p)
 {
-    if (p->set && !p->set->declaration)
-        return error_set(p->err, "no type for %s", p->set->name);
-    p->in_table = p->set || p->chain;
+    struct layout_set *set = p->set;
+    p->in_table = set || p->chain;
     p->set = NULL;
     p->chain = NULL;
-    return 0;
+    if (!set || set->set)
+        return 0;
+    if (!set->declaration)
+        return error_set(p->err, "no type for %s", set->name);
+    set->set = nftnl_set_alloc();
+    if (!set->set)
+        alloc_failed();
+    return set_declare(set, p->err) ? error_prefix(p->err, "%s", set->name) : 0;
 }
 
-static int table_line(struct parser *p, const char *text)
-{
-    char family[8], name[64];
-    int end = 0;
-    const char *ip = nft_family_name(p->layout->family);
-    if (p->had_table)
-        return error_set(p->err, "something behind the table: %s", text);
-    if (sscanf(text, "table %7s %63s {%n", family, name, &end) != 2 || end == 0 ||
-        text[end] != '\0' || strcmp(family, ip) != 0 || strcmp(name, RULESET_TABLE) != 0)
-        return error_set(p->err, "expected 'table %s " RULESET_TABLE " {': %s", ip, text);
-    p->in_table = p->had_table = true;
-    return 0;
-}
-
-static int keep_once(struct parser *p, char **where, const char *what, const char *line,
-                     const char *value)
+/* Other templates repeat the declarations of the base. */
+static int keep_same(const struct parser *p, char **where, const char *value)
 {
     if (*where)
-        return error_set(p->err, "a second %s: %s", what, line);
+        return strcmp(*where, value) == 0 ? 0 : unexpected(p, value);
     *where = xstrdup(value);
     return 0;
 }
@@ -135,14 +165,14 @@ static int set_line(struct parser *p, const char *text)
     char chain[64];
     int end = 0;
     if (strncmp(text, "type ", 5) == 0 || strncmp(text, "typeof ", 7) == 0)
-        return keep_once(p, &set->declaration, "type", text, text);
+        return keep_same(p, &set->declaration, text);
     if (strncmp(text, "flags ", 6) == 0)
-        return keep_once(p, &set->flags, "flags", text, text + 6);
+        return keep_same(p, &set->flags, text + 6);
     if (sscanf(text, "size %" SCNu32 "%n", &set->size, &end) == 1 && text[end] == '\0')
         return 0;
     if (sscanf(text, "elements = { %x:%x : goto %63s }%n", &high, &low, chain, &end) != 3 ||
         end == 0 || text[end] != '\0')
-        return error_set(p->err, "unknown line in a %s: %s", set->is_map ? "map" : "set", text);
+        return unexpected(p, text);
     vec_push(&set->verdicts, (struct layout_verdict){high << 16 | low, xstrdup(chain)});
     return 0;
 }
@@ -154,22 +184,36 @@ static int hook_line(struct parser *p, const char *text)
                                         [NF_INET_FORWARD] = "forward",
                                         [NF_INET_LOCAL_OUT] = "output",
                                         [NF_INET_POST_ROUTING] = "postrouting"};
-    const int n_hooks = sizeof(hooks) / sizeof(hooks[0]);
-    struct layout_chain *chain = p->chain;
-    char hook[16];
+    const uint32_t n_hooks = sizeof(hooks) / sizeof(hooks[0]);
+    struct nftnl_chain *chain = p->chain->chain;
+    char type[16], hook[16];
+    int32_t priority;
+    uint32_t number = 0;
     int end = 0;
-    if (chain->hook_text || chain->rules.n > 0)
-        return error_set(p->err, "a hook must come first and once: %s", text);
-    if (sscanf(text, "type %15s hook %15s priority %d;%n", chain->type, hook, &chain->priority,
-               &end) != 3 ||
+    if (p->chain->hook || p->chain->rules.n > 0 ||
+        sscanf(text, "type %15s hook %15s priority %" SCNd32 ";%n", type, hook, &priority, &end) !=
+            3 ||
         end == 0 || text[end] != '\0')
-        return error_set(p->err, "expected 'type T hook H priority N;': %s", text);
-    while (chain->hook < n_hooks && strcmp(hooks[chain->hook], hook) != 0)
-        chain->hook++;
-    if (chain->hook == n_hooks)
-        return error_set(p->err, "unknown hook: %s", hook);
-    chain->hook_text = xstrdup(text);
+        return unexpected(p, text);
+    while (number < n_hooks && strcmp(hooks[number], hook) != 0)
+        number++;
+    if (number == n_hooks)
+        return unexpected(p, text);
+    nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, type);
+    nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, number);
+    nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, priority);
+    p->chain->hook = xstrdup(text);
     return 0;
+}
+
+static int rule_line(struct parser *p, const char *text)
+{
+    struct nftnl_rule *rule = nftnl_rule_alloc();
+    if (!rule)
+        alloc_failed();
+    vec_push(&p->chain->rules, (struct layout_rule){xstrdup(text), rule});
+    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, p->chain->name);
+    return statements_add(text, p->family, rule, p->err);
 }
 
 static int parse_line(struct parser *p, const char *text)
@@ -184,10 +228,7 @@ static int parse_line(struct parser *p, const char *text)
         return set_line(p, text);
     if (!p->chain)
         return open_block(p, text);
-    if (strncmp(text, "type ", 5) == 0)
-        return hook_line(p, text);
-    vec_push(&p->chain->rules, (struct layout_rule){xstrdup(text), p->line});
-    return 0;
+    return strncmp(text, "type ", 5) == 0 ? hook_line(p, text) : rule_line(p, text);
 }
 
 /* ---- lines ---- */
@@ -237,10 +278,10 @@ static int take_line(struct parser *p, const char *line, size_t length)
     char *begin = text + strspn(text, " \t"), *end = text + size;
     while (end > begin && isspace((unsigned char)end[-1]))
         *--end = '\0';
-    if (p->leaves_out)
-        p->leaves_out = strcmp(begin, "}") != 0;
+    if (p->skips)
+        p->skips = strcmp(begin, "}") != 0;
     else if (result == 1)
-        p->leaves_out = line[length - 1] == '{';
+        p->skips = line[length - 1] == '{';
     else if (result == 0)
         result = parse_line(p, begin);
     free(text);
@@ -260,10 +301,10 @@ static char *source_text(enum family family, size_t length)
                      address_format(family, &mask, text));
 }
 
-/* Repeats a line for each prefix length. */
+/* Repeats a line for each prefix length, longest first. */
 static int take_line_for_each(struct parser *p, const char *line, size_t length)
 {
-    enum family family = p->layout->family;
+    const enum family family = p->family;
     int result = 0;
     for (size_t bits = 8 * address_length(family); bits > 0 && result == 0; bits--) {
         char *source = source_text(family, bits), *text = xasprintf("0:%zx", bits);
@@ -276,13 +317,12 @@ static int take_line_for_each(struct parser *p, const char *line, size_t length)
     return result;
 }
 
-static int parse_text(struct parser *p, const char *text)
+static int parse_text(struct parser *p, const struct template *from)
 {
     static const char each[] = "${source}";
-    int result = 0;
-    while (*text && result == 0) {
-        size_t length = strcspn(text, "\n"), blanks = strspn(text, " \t");
-        p->line++;
+    int result = 0, line = 0;
+    for (const char *text = from->text; *text && result == 0; line++) {
+        const size_t length = strcspn(text, "\n"), blanks = strspn(text, " \t");
         result = (memmem(text, length, each, strlen(each)) ? take_line_for_each
                                                            : take_line)(p, text, length);
         char *before = p->comment;
@@ -294,8 +334,8 @@ static int parse_text(struct parser *p, const char *text)
     }
     free(p->comment);
     if (result == 0 && (p->in_table || !p->had_table))
-        result = error_set(p->err, p->in_table ? "the table does not end" : "there is no table");
-    return result ? error_prefix(p->err, "%s:%d", p->layout->file, p->line) : 0;
+        result = error_set(p->err, "the table does not end");
+    return result ? error_prefix(p->err, "%s:%d", from->file, line) : 0;
 }
 
 int layout_parse(const struct template *from, const struct layout_vars *vars, struct layout *layout,
@@ -305,6 +345,7 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
     char *key = xasprintf("%x:%x", vars->n >> 16, vars->n & UINT16_MAX);
     struct parser p = {
         .layout = layout,
+        .family = vars->family,
         .err = err,
         .variables = {[VARIABLE_SOURCE] = {"source", NULL},
                       [VARIABLE_LENGTH] = {"length", NULL},
@@ -319,10 +360,7 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"count_endpoints", vars->count_endpoints},
                       {"n", n},
                       {"key", key}}};
-    *layout = (struct layout){.file = from->file, .family = vars->family};
-    int result = parse_text(&p, from->text);
-    if (result)
-        layout_free(layout);
+    const int result = parse_text(&p, from);
     free(n);
     free(key);
     return result;
@@ -334,18 +372,23 @@ void layout_free(struct layout *layout)
         vec_each (&set->verdicts, verdict)
             free(verdict->chain);
         vec_free(&set->verdicts);
+        if (set->set)
+            nftnl_set_free(set->set);
         free(set->name);
         free(set->comment);
         free(set->declaration);
         free(set->flags);
     }
     vec_each (&layout->chains, chain) {
-        vec_each (&chain->rules, rule)
+        vec_each (&chain->rules, rule) {
+            nftnl_rule_free(rule->rule);
             free(rule->text);
+        }
         vec_free(&chain->rules);
+        nftnl_chain_free(chain->chain);
         free(chain->name);
         free(chain->comment);
-        free(chain->hook_text);
+        free(chain->hook);
     }
     vec_free(&layout->sets);
     vec_free(&layout->chains);

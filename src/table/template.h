@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The templates in nft-templates/: the table in nft syntax. They are parsed once into a struct
- * layout, which is both printed (ruleset_dump()) and turned into netlink messages.
+ * The templates in nft-templates/: the table in nft syntax. They are parsed into a struct layout,
+ * which has both the text to print (ruleset_dump()) and the objects to send to the kernel.
  *
  * The parser supports what the templates need: a table of maps, sets and chains, one line per rule,
  * comments from # to the end of the line, and the variables of struct layout_vars. A line with an
@@ -17,9 +17,6 @@
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 
-struct nftnl_rule;
-struct nftnl_set;
-
 /* An element of a verdict map: number -> goto chain. */
 struct layout_verdict {
     uint32_t key;
@@ -33,30 +30,25 @@ struct layout_set {
     char *flags;       /* the "flags" line without that word; or NULL */
     uint32_t size;     /* from the "size" line; 0: no limit */
     bool is_map;
-    int line;
+    struct nftnl_set *set;
     VEC(struct layout_verdict) verdicts;
 };
 
 struct layout_rule {
     char *text;
-    int line;
+    struct nftnl_rule *rule;
 };
-
-#define HOOK_TYPE_SIZE 16
 
 struct layout_chain {
     char *name;
     char *comment;
-    int line;
-    char *hook_text; /* "type nat hook output priority -100;", NULL without a hook */
-    char type[HOOK_TYPE_SIZE];
-    int hook, priority; /* the kernel's numbers */
+    char *hook; /* "type nat hook output priority -100;", NULL without a hook */
+    struct nftnl_chain *chain;
     VEC(struct layout_rule) rules;
 };
 
+/* Starts zeroed. */
 struct layout {
-    const char *file; /* the template's, for errors */
-    enum family family;
     VEC(struct layout_set) sets;
     VEC(struct layout_chain) chains;
 };
@@ -96,7 +88,8 @@ extern const struct template templates[TEMPLATE_COUNT];
 extern const struct template preflight_template;
 
 /**
- * Parses a template. Errors have file and line. The caller frees @layout; it is empty on failure.
+ * Adds what a template declares to @layout. A set that the layout has already gets the elements.
+ * Errors have file and line; then the caller only frees @layout.
  */
 int layout_parse(const struct template *from, const struct layout_vars *vars, struct layout *layout,
                  struct error *err);
@@ -109,34 +102,31 @@ void layout_free(struct layout *layout);
  */
 uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning);
 
-/**
- * Adds the messages for @layout to @batch: @sets includes maps and sets, for a new table; without,
- * the table has them. Errors have file and line.
- */
-int program_layout(const struct layout *layout, bool sets, struct nft_batch *batch,
+/* ---- program.c: layouts as messages ---- */
+
+/** Sets type, lengths, flags, size and user data of @layout->set from its declaration: "type A . B
+ * : C" or "typeof EXPR . EXPR : EXPR". All nft versions since 1.0.6 can list this user data. */
+int set_declare(const struct layout_set *layout, struct error *err);
+
+/** Adds the messages for @layout to @batch: with @sets, also those for its maps and sets. */
+void program_layout(const struct layout *layout, bool sets, struct nft_batch *batch);
+
+/** Likewise for all rules of a chain, and for one rule; its anonymous sets come ahead of it. */
+void program_rules(const struct layout_chain *chain, struct nft_batch *batch);
+void program_rule(struct nftnl_rule *rule, struct nft_batch *batch);
+
+/* ---- statements.c ---- */
+
+/** Adds the expressions of one rule, given as text, to @rule. The error names the unknown
+ * statement. */
+int statements_add(const char *text, enum family family, struct nftnl_rule *rule,
                    struct error *err);
 
-/** Adds the message for one chain to @batch; the second, those for all rules of a chain of
- * @layout. */
-void program_chain(const struct layout_chain *chain, struct nft_batch *batch);
-int program_rules(const struct layout *layout, const struct layout_chain *chain,
-                  struct nft_batch *batch, struct error *err);
-
-/**
- * Adds the expressions of one rule, given as text, to @rule. Anonymous sets that it needs go into
- * @batch, ahead of the rule. The error names the unknown statement.
- */
-int statements_add(const char *text, enum family family, struct nftnl_rule *rule,
-                   struct nft_batch *batch, struct error *err);
+/* The name of an anonymous set in a rule of a layout; the kernel makes it unique. */
+#define ANONYMOUS_SET "__set%d"
 
 /* The contents of each anonymous set: "meta l4proto { tcp, udp, sctp }". */
 #define ANONYMOUS_PROTOCOLS 3
 extern const uint8_t anonymous_protocols[ANONYMOUS_PROTOCOLS];
-
-/**
- * Sets type, lengths, flags, size and user data of @set from its declaration: "type A . B : C" or
- * "typeof EXPR . EXPR : EXPR". All nft versions since 1.0.6 can list this user data.
- */
-int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct error *err);
 
 #endif

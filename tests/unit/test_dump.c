@@ -281,7 +281,7 @@ static void check_lines(const char *all, const char *like)
 TESTS(the_template_is_in_it, (COUNT(configs) * FAMILY_COUNT))
 {
     const struct ruleset_config *config = &configs[_i / FAMILY_COUNT];
-    struct layout layout;
+    struct layout layout = {.sets = {0}};
     begin((enum family)(_i % FAMILY_COUNT), config);
     ck_assert_int_eq(layout_parse(&templates[TEMPLATE_BASE], &ruleset->vars, &layout, NULL), 0);
     dump();
@@ -293,7 +293,7 @@ TESTS(the_template_is_in_it, (COUNT(configs) * FAMILY_COUNT))
     }
     vec_each (&layout.chains, chain) {
         check_lines(chain->comment, "#");
-        check_has(chain->hook_text);
+        check_has(chain->hook);
         vec_each (&chain->rules, rule)
             check_has(rule->text);
     }

@@ -73,28 +73,28 @@ static void write_set(FILE *out, const char *name, const struct nftnl_set *set)
     fprintf(out, "\n");
 }
 
-static void declare(const struct layout_set *from, FILE *out)
+static void declare(struct layout_set *from, FILE *out)
 {
     struct error err = {0};
-    struct nftnl_set *set = nftnl_set_alloc();
-    int result = set_declare(from, set, &err);
+    from->set = nftnl_set_alloc();
+    int result = set_declare(from, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     if (result)
         fprintf(out, "%s\n", err.text);
     else
-        write_set(out, from->name, set);
+        write_set(out, from->name, from->set);
     error_clear(&err);
-    nftnl_set_free(set);
+    nftnl_set_free(from->set);
 }
 
 /* All sets of the base template. */
 COMMAND(base)
 {
-    struct layout layout;
+    struct layout layout = {.sets = {0}};
     const struct layout_vars vars = {.family = *words == '4' ? FAMILY_IPV4 : FAMILY_IPV6};
     ck_assert_int_eq(layout_parse(&templates[TEMPLATE_BASE], &vars, &layout, NULL), 0);
     vec_each (&layout.sets, set)
-        declare(set, out);
+        write_set(out, set->name, set->set);
     layout_free(&layout);
 }
 
