@@ -11,8 +11,11 @@
 #include "kube-nftd/host.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/serve.h"
+#include "object_source.h"
+#include "proxy.h"
 #include "proxy_options.h"
 
+#include <ev.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,6 +23,31 @@
 /* How long the first sync waits for optional objects: programming before a late Node object arrives
  * would remove the NodePorts that the previous process left in the table. */
 #define GRACE_SECONDS 30.0
+
+struct daemon {
+    const struct options *options;
+    struct service_manager *service_manager;
+    struct ev_loop *loop;
+    double started; /* clock_realtime */
+    char *node_name;
+    bool owned[FAMILY_COUNT]; /* no other program can change the table */
+    struct nft_socket *socket;
+    struct table_monitor *tables; /* NULL: all tables are owned, or no monitor is available */
+    struct address_monitor *addresses;
+    struct config_watch *config_watch; /* NULL: no --config */
+    struct flow_cleaner *flows;        /* NULL: no conntrack netlink in the kernel */
+    struct object_source source;
+    struct proxy *proxy; /* NULL until the server is open */
+    struct server *server;
+    ev_prepare commit;
+    ev_timer wake;
+    ev_signal terminate, interrupt, hangup;
+    double synced_at; /* all Services and EndpointSlices had come; clock_monotonic; 0: not yet */
+    bool begun;       /* the first sync was attempted */
+    bool programmed;  /* all tables have been applied once */
+    const char *config_edited; /* how --config changed, which ends the daemon; NULL: it did not */
+    bool ending;               /* SIGTERM or SIGINT came */
+};
 
 /* ---- the loop ---- */
 
@@ -36,7 +64,8 @@ static double time_to_begin(struct daemon *d, double now)
     return 0;
 }
 
-double daemon_sync(struct daemon *d)
+/* Applies pending changes. Returns the latest time for the next call (clock_monotonic), or 0. */
+static double sync_tables(struct daemon *d)
 {
     double now = clock_monotonic(), next = time_to_begin(d, now);
     return d->begun ? proxy_sync(d->proxy, d->socket, now)
@@ -48,7 +77,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
-    double next = daemon_sync(d);
+    double next = sync_tables(d);
     next = clock_earlier(next, log_flush(clock_monotonic()));
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "All tables are applied");
@@ -147,32 +176,51 @@ static void wait_for_kubeconfig(struct daemon *d)
     awaited_file_free(file);
 }
 
-static void health_status(void *ctx, struct health_status *status)
+/* ---- the server ---- */
+
+static void read_snapshot(void *ctx, struct snapshot *now)
 {
-    proxy_health_status(((struct daemon *)ctx)->proxy, status);
+    const struct daemon *d = ctx;
+    const struct object_source *source = &d->source;
+    proxy_snapshot(d->proxy, now);
+    now->started = d->started;
+    now->objects_from = source->apiserver ? source->client.server : d->options->manifests;
+    now->heard = source->apiserver ? apiserver_silence(source->apiserver) : -1;
+    now->requests = source->apiserver ? apiserver_request_stats(source->apiserver) : NULL;
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        now->watch[kind] = reflector_stats(source->reflectors[kind]);
+    now->has_events = source->recorder != NULL;
+    if (source->recorder)
+        now->events = event_recorder_stats(source->recorder);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        now->owned[i] = d->owned[i];
+        now->flows[i] = d->flows ? flow_cleaner_stats(d->flows, (enum family)i) : NULL;
+    }
 }
 
-static void close_servers(struct daemon *d)
+static void on_explain(void *ctx)
 {
-    metrics_free(d->metrics);
-    health_free(d->health);
-    d->metrics = NULL;
-    d->health = NULL;
+    sync_tables(ctx);
 }
 
-static int open_servers(struct daemon *d, struct error *err)
+static int open_server(struct daemon *d, struct error *err)
 {
     const char *healthz = d->options->healthz_bind_address,
                *metrics = d->options->metrics_bind_address;
-    d->health = health_new(d->loop, d->source.events, d->node_name, health_status, d);
-    d->metrics = metrics_new(d->loop, d->source.events, d->node_name, pages_write_metrics, d);
-    pages_add(d);
-    if (healthz && health_listen(d->health, healthz, err))
+    d->server = server_new(&(struct server_config){.loop = d->loop,
+                                                   .options = d->options,
+                                                   .node_name = d->node_name,
+                                                   .events = d->source.events,
+                                                   .read = read_snapshot,
+                                                   .sync = on_explain,
+                                                   .ctx = d});
+    if (healthz && server_listen(d->server, ADDRESS_HEALTH, healthz, err))
         return error_prefix(err, "healthzBindAddress");
-    if (metrics_listen(d->metrics, metrics, err))
+    if (server_listen(d->server, ADDRESS_METRICS, metrics, err))
         return error_prefix(err, "metricsBindAddress");
-    bool no_health = healthz && !health_is_listening(d->health);
-    if (d->options->bind_address_hard_fail && (no_health || !metrics_is_listening(d->metrics)))
+    bool no_health = healthz && !server_is_listening(d->server, ADDRESS_HEALTH);
+    if (d->options->bind_address_hard_fail &&
+        (no_health || !server_is_listening(d->server, ADDRESS_METRICS)))
         return error_set(err, "cannot listen on %s %s, and bindAddressHardFail is set",
                          no_health ? "healthzBindAddress" : "metricsBindAddress",
                          no_health ? healthz : metrics);
@@ -184,10 +232,11 @@ static int open_to_others(struct daemon *d, struct error *err)
 {
     if (object_source_prepare(&d->source, d->loop, d->node_name, d->options, err))
         return error_of_configuration(err);
-    /* Before the servers: a failed bind is reported as an event. */
+    /* Before the server: a failed bind is reported as an event. */
     object_source_open_writers(&d->source, d->options);
-    if (open_servers(d, err)) {
-        close_servers(d); /* they must not answer without a proxy */
+    if (open_server(d, err)) {
+        server_free(d->server); /* it must not answer without a proxy */
+        d->server = NULL;
         object_source_flush(&d->source);
         return -1;
     }
@@ -223,7 +272,7 @@ static int open_pipeline(struct daemon *d, struct proxy_config *config, struct e
         log_warn("daemon", "stale UDP flows are not deleted, and stay on their endpoints: %s",
                  missing.text);
     error_clear(&missing);
-    config->health = d->health;
+    config->health = server_health(d->server);
     config->flows = d->flows;
     config->events = d->source.events;
     config->node_seen = object_source_node_seen;
@@ -286,7 +335,7 @@ static void daemon_close(struct daemon *d)
     config_watch_free(d->config_watch);
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
-    close_servers(d);
+    server_free(d->server);
     service_manager_detach(d->service_manager);
     nft_socket_close(d->socket);
     free(d->node_name);

@@ -48,17 +48,16 @@ static void offline_close(struct offline *o)
         ev_loop_destroy(o->loop);
 }
 
-cJSON *offline_compute(const struct options *options, explain_answer_fn answer, const void *query,
+cJSON *offline_compute(const struct options *options, answer_fn answer, const void *query,
                        struct error *err)
 {
     struct offline o = {0};
     cJSON *json = NULL;
     if (offline_open(&o, options, false, err) == 0) {
-        struct explain_sources sources;
+        struct snapshot now = {.from_manifests = true};
         proxy_decide(o.proxy);
-        proxy_explain_sources(o.proxy, &sources);
-        sources.from_manifests = true;
-        json = answer(&sources, query);
+        proxy_snapshot(o.proxy, &now);
+        json = answer(&now, query);
     }
     offline_close(&o);
     return json;

@@ -11,7 +11,7 @@
 int offline_dump_rules(const struct options *options, struct error *err);
 
 /** Reads the objects of --manifests once and answers @query with @answer. A command_compute_fn. */
-cJSON *offline_compute(const struct options *options, explain_answer_fn answer, const void *query,
+cJSON *offline_compute(const struct options *options, answer_fn answer, const void *query,
                        struct error *err);
 
 /** --init-only: the steps that need more privileges than the daemon. Sets the conntrack sysctls and

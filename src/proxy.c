@@ -359,78 +359,42 @@ size_t proxy_refused(const struct proxy *proxy)
     return rejected;
 }
 
-void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources)
-{
-    const double now = clock_monotonic();
-    *sources = (struct explain_sources){.complete = proxy_is_synced(proxy),
-                                        .node_name = proxy->node_name,
-                                        .slices = proxy->caches.slices,
-                                        .service_cidrs = proxy->caches.covered,
-                                        .services = proxy->caches.services,
-                                        .policy = proxy->policy,
-                                        .health = proxy->health,
-                                        .no_external_ips = proxy->caches.no_external_ips};
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        table_view(proxy->tables[i], now, &sources->family[i]);
-        sources->unhealthy = sources->unhealthy || sources->family[i].overdue;
-    }
-}
-
-void proxy_stats(const struct proxy *proxy, struct proxy_stats *stats)
+void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
 {
     const struct policy_view policy = policy_view(proxy->policy);
     const struct service_counts services = service_cache_counts(proxy->caches.services);
     const struct slice_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
-    const double now = clock_monotonic();
     bool any = false;
-    *stats = (struct proxy_stats){
-        .complete = proxy_is_synced(proxy),
-        .zone = policy.here->location.zone,
-        .external_ips = !proxy->caches.no_external_ips,
-        .conflicts = policy.conflicts,
-        .reserved = policy.reserved,
-        .services = services.known,
-        .slices = slices.known,
-        .services_pending = services.pending,
-        .slices_pending = slices.pending,
-    };
-    memcpy(stats->left_out, proxy->caches.rejected, sizeof(stats->left_out));
+    now->node_name = proxy->node_name;
+    now->zone = policy.here->location.zone;
+    now->node_eligible = node_info_is_eligible(proxy->node);
+    now->complete = proxy_is_synced(proxy);
+    now->external_ips = !proxy->caches.no_external_ips;
+    now->services = proxy->caches.services;
+    now->slices = proxy->caches.slices;
+    now->service_cidrs = proxy->caches.covered;
+    now->policy = proxy->policy;
+    now->n_services = services.known;
+    now->n_slices = slices.known;
+    memcpy(now->invalid, proxy->caches.rejected, sizeof(now->invalid));
+    now->conflicts = policy.conflicts;
+    now->reserved = policy.reserved;
+    now->services_pending = services.pending;
+    now->slices_pending = slices.pending;
+    now->programmed = proxy_is_programmed(proxy);
+    now->health = proxy->health;
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct table_view *view = &stats->family[i];
-        table_view(proxy->tables[i], now, view);
+        struct table_view *view = &now->family[i];
+        now->tables[i] = proxy->tables[i];
+        table_view(proxy->tables[i], clock_monotonic(), view);
         if (!view->in_use)
             continue;
-        stats->service_changes += services.seen;
-        stats->slice_changes += slices.seen[i];
+        now->overdue = now->overdue || view->overdue;
+        now->service_changes += services.seen;
+        now->slice_changes += slices.seen[i];
         /* The lowest count of all tables. */
-        if (!any || view->audits < stats->audits)
-            stats->audits = view->audits;
+        if (!any || view->audits < now->audits)
+            now->audits = view->audits;
         any = true;
     }
-}
-
-void proxy_health_status(void *ctx, struct health_status *status)
-{
-    const struct proxy *proxy = ctx;
-    double now = clock_monotonic();
-    status->programmed = proxy_is_programmed(proxy);
-    status->node_eligible = node_info_is_eligible(proxy->node);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        table_view(proxy->tables[i], now, &status->family[i]);
-}
-
-bool proxy_read_connections(struct proxy *proxy, double since)
-{
-    bool done = true;
-    each_family (proxy, i)
-        done = table_read_connections(proxy->tables[i], since) && done;
-    return done;
-}
-
-double proxy_connections_read(const struct proxy *proxy)
-{
-    double first = 0;
-    each_family (proxy, i)
-        first = clock_earlier(first, ruleset_connections_read(table_ruleset(proxy->tables[i])));
-    return first;
 }

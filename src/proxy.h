@@ -87,23 +87,13 @@ void proxy_foreign_change(void *proxy, const struct table_change *change);
 void proxy_foreign_lost(void *proxy);
 void proxy_foreign_settled(void *proxy, const struct table_program *program);
 
-/** Connection counts of all families: see kube-nftd/table.h. */
-bool proxy_read_connections(struct proxy *proxy, double since);
-double proxy_connections_read(const struct proxy *proxy);
-
 /** Prints the desired tables, for nft -f. For a proxy that never synced. */
 void proxy_dump(struct proxy *proxy, FILE *out);
 
 /** Decides changes without programming them. For a proxy that never syncs. */
 void proxy_decide(struct proxy *proxy);
 
-/** The inputs of explain; borrowed until the next change. */
-void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources);
-
-/** Statistics; borrowed until the next sync. */
-void proxy_stats(const struct proxy *proxy, struct proxy_stats *stats);
-
-/** A health_status_fn. */
-void proxy_health_status(void *proxy, struct health_status *status);
+/** Fills in what the proxy knows of @now, which is zeroed. */
+void proxy_snapshot(const struct proxy *proxy, struct snapshot *now);
 
 #endif

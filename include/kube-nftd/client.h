@@ -12,7 +12,7 @@ bool command_asks(enum command command);
 
 /* Answers @query with @answer from the objects in --manifests; owned by the caller. NULL with an
  * error. */
-typedef cJSON *(*command_compute_fn)(const struct options *options, explain_answer_fn answer,
+typedef cJSON *(*command_compute_fn)(const struct options *options, answer_fn answer,
                                      const void *query, struct error *err);
 
 /** Runs options->command, with @compute if --manifests is given. Returns the exit status of

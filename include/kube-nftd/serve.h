@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The HTTP endpoints of the daemon: health, metrics, pages for people and for the commands. They
- * read the state of other modules and keep none of it.
+ * What the daemon answers over HTTP: health checks, metrics, pages for people and for the commands.
+ * All of it is computed from a snapshot of the other modules when somebody asks.
  */
 #ifndef KUBE_NFTD_SERVE_H
 #define KUBE_NFTD_SERVE_H
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/cache.h"
-#include "kube-nftd/host.h"
+#include "kube-nftd/config.h"
 #include "kube-nftd/model.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/policy.h"
@@ -20,102 +20,120 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * An HTTP server on one listening socket: libmicrohttpd in the libev loop, without threads. It
- * accepts any method and keeps only the beginning of a request's body. Connections, their memory,
- * their time and the bodies are bounded; slow clients are closed in favour of new ones.
- */
-
 struct ev_loop;
-struct http_listener;
+struct health;
 
-/* Bytes kept of a request's body. */
-#define HTTP_BODY_KEPT 64
-
-struct MHD_Connection;
-
-struct http_request {
-    const char *method;
-    const char *path;                  /* without the query */
-    const char *body;                  /* its first HTTP_BODY_KEPT bytes, up to a NUL */
-    struct MHD_Connection *connection; /* only for the functions below */
+/* Numbers of answers. */
+struct health_counts {
+    struct {
+        uint64_t good, bad; /* 200, 503 */
+    } healthz, livez;       /* of the health address */
+    uint64_t checks;        /* /healthz of the metrics address, since DELETE /metrics/slis */
 };
 
-struct http_header {
-    const char *name; /* static */
-    char *value;      /* owned */
+/* The state of the daemon at one moment. All pointers are borrowed until the next change. */
+struct snapshot {
+    double started; /* seconds since 1970 */
+    const char *node_name;
+    const char *zone;   /* the node's; NULL: none */
+    bool node_eligible; /* load balancers may use the node (docs/behaviour.md 6.2) */
+
+    /* Where objects come from. Without an API server, what concerns it is zero. */
+    const char *objects_from; /* "https://...", or the path of manifests */
+    bool from_manifests;      /* this is computed only, never programmed */
+    double heard;             /* seconds since the API server's last byte; negative: no server */
+    struct reflector_stats watch[KIND_COUNT];
+    const struct request_stats *requests;
+    bool has_events; /* events are posted */
+    struct event_stats events;
+
+    bool complete;     /* all Services and EndpointSlices have come */
+    bool external_ips; /* external IPs of Services are proxied */
+    const struct service_cache *services;
+    const struct endpoint_slice_cache *slices;
+    const range_vec *service_cidrs; /* addresses of the ServiceCIDRs, by family */
+    const struct policy *policy;
+    size_t n_services, n_slices;
+    uint64_t invalid[KIND_COUNT]; /* objects received */
+    size_t conflicts;             /* frontends claimed by several service ports */
+    size_t reserved;              /* frontends of the API server claimed by service ports */
+    /* Sums over families in use: a Service counts once per family (docs/behaviour.md 7). */
+    uint64_t service_changes, slice_changes;
+    size_t services_pending, slices_pending;
+
+    bool programmed; /* each family in use has been fully programmed once */
+    bool overdue; /* a change of some family is: the proxy is unhealthy (docs/behaviour.md 6.2) */
+    uint64_t audits;                    /* completed audits of all tables */
+    struct table *tables[FAMILY_COUNT]; /* to read connections; NULL: not in use */
+    struct table_view family[FAMILY_COUNT];
+    bool owned[FAMILY_COUNT]; /* no other program can change the table */
+    const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: no flow cleaner */
+
+    const struct health *health; /* NULL: no health checks are served */
+    struct health_counts health_counts;
 };
 
-/* Starts as status 200 with an empty body. */
-struct http_answer {
-    unsigned status;
-    char *body;    /* owned; NULL for none */
-    size_t length; /* of the body; 0: the body is a string */
-    /* Called once with the length when the body is sent or abandoned; may be NULL. */
-    void (*released)(void *ctx, size_t length);
-    void *released_ctx; /* outlives the listener */
-    /* Replaces the body: see http_answer_stream(). NULL: no stream. */
-    size_t (*more)(void *stream, char *to, size_t room);
-    void (*end)(void *stream);
-    void *stream;
-    VEC(struct http_header) headers;
+/*
+ * The server: the health address, the metrics address (docs/behaviour.md 6.2, 6.3), and a listener
+ * for each healthCheckNodePort and address (6.1, KEP-1669). An address that cannot be bound is
+ * logged, retried, and becomes an event on the Service or the Node. docs/operating.md describes the
+ * pages.
+ */
+
+struct server;
+
+struct server_config {
+    struct ev_loop *loop;
+    const struct options *options;
+    const char *node_name;
+    const struct event_sink *events; /* NULL: no events */
+    /* Fills in @now, which is zeroed, except health_counts. Called for every answer. */
+    void (*read)(void *ctx, struct snapshot *now);
+    /* Applies pending changes, so that explanations do not report them; may be NULL. */
+    void (*sync)(void *ctx);
+    void *ctx;
 };
 
-/* Fills @answer. Must not close the listener. */
-typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
-                               struct http_answer *answer);
+enum server_address { ADDRESS_HEALTH, ADDRESS_METRICS, ADDRESS_COUNT };
+
+/** Listens nowhere yet. Everything in @config is borrowed. */
+struct server *server_new(const struct server_config *config);
+void server_free(struct server *server);
 
 /**
- * Listens at @address and calls @answer for each request, from the loop. Both families share one
- * dual-stack socket, or get an IPv4 one if the kernel has no IPv6. NULL with an error if the
- * address cannot be bound.
+ * Listens at @bind for the pages of @address: "IP:port", "[IPv6]:port", or an address alone for
+ * kube-proxy's port; 0.0.0.0 and [::] mean both families. -1 with an error if @bind is malformed.
  */
-struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
-                                         http_answer_fn answer, void *ctx, struct error *err);
+int server_listen(struct server *server, enum server_address address, const char *bind,
+                  struct error *err);
 
-/** Closes the socket and all connections. NULL is fine. */
-void http_listener_close(struct http_listener *listener);
+/** Whether that address could be bound. */
+bool server_is_listening(const struct server *server, enum server_address address);
 
-/** The query argument @name, unescaped and borrowed: "" for "?name", NULL if absent. */
-const char *http_request_argument(const struct http_request *request, const char *name);
-
-/** Whether that argument contains a NUL (%00), which truncates http_request_argument(). */
-bool http_request_argument_is_cut(const struct http_request *request, const char *name);
-
-/** The value of a header, borrowed; NULL if absent. */
-const char *http_request_header(const struct http_request *request, const char *name);
-
-/** Adds a header. @name must be static. */
-void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/** Answers @status with plain text. */
-void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/** Answers @status with JSON; takes @body. */
-void http_answer_json(struct http_answer *answer, unsigned status, char *body);
+/** The health checks of Services, owned by @server. */
+struct health *server_health(struct server *server);
 
 /**
- * Answers 200 with a body that is generated in pieces as the client reads: @more writes at most
- * @room bytes to @to and returns their number; 0 ends the body. @end is called once, when the
- * answer is sent or abandoned, and frees @stream.
+ * Opens, updates or moves the health checks of a Service.
+ * @service_id   "namespace/name"
+ * @port         the healthCheckNodePort; 0: none
+ * @local_ready  number of distinct addresses of local ready endpoints of the family
  */
-void http_answer_stream(struct http_answer *answer, const char *type,
-                        size_t (*more)(void *stream, char *to, size_t room),
-                        void (*end)(void *stream), void *stream);
+void health_service(struct health *health, const char *service_id, enum family family,
+                    uint16_t port, size_t local_ready);
 
-/** Returns whether the request is a GET or HEAD; if not, answers 405. */
-bool http_answer_reads(const struct http_request *request, struct http_answer *answer);
+/** Whether the health check of that Service, if any, is bound to each of its addresses. */
+bool health_service_is_listening(const struct health *health, const char *service_id,
+                                 enum family family);
 
-/* The beginning of a 503 body that invites a retry. */
-#define HTTP_BUSY "busy"
+/**
+ * Sets where health checks listen: on all addresses of @family if @all, else on each of the @n
+ * @addresses (copied; 0 is fine). Before the first call they do not listen.
+ */
+void health_set_addresses(struct health *health, enum family family, bool all,
+                          const struct address *addresses, size_t n);
 
-/** Answers 503: too many other requests in progress. */
-void http_answer_busy(struct http_answer *answer);
-
-/** Answers 404, "404 page not found". */
-void http_answer_not_found(struct http_answer *answer);
+/* ---- facts ---- */
 
 /* Facts: the cJSON tree that a page of the daemon answers and a command prints. Adding to it never
  * fails. */
@@ -223,34 +241,20 @@ void view_print(const struct view *views, const cJSON *facts, const struct view_
 /** Prints the whole tree as JSON, with control characters escaped. */
 void view_print_json(const cJSON *facts, FILE *out);
 
-struct health;
-
-/* The inputs of explanations and lists; all borrowed. */
-struct explain_sources {
-    bool complete;       /* all Services and EndpointSlices have come */
-    bool from_manifests; /* computed only, never programmed */
-    bool unhealthy;      /* healthCheckNodePorts answer 503 regardless of endpoints */
-    const char *node_name;
-    const char *encodings[KIND_COUNT]; /* of API objects, such as "protobuf"; or NULL */
-    const struct service_cache *services;
-    const struct endpoint_slice_cache *slices;
-    const range_vec *service_cidrs; /* addresses of the ServiceCIDRs, by family */
-    const struct policy *policy;
-    const struct health *health; /* NULL: no health checks are served */
-    bool no_external_ips;        /* external IPs of Services are not proxied */
-    struct table_view family[FAMILY_COUNT];
-};
-
-/* Computes an answer, owned by the caller. */
-typedef cJSON *(*explain_answer_fn)(const struct explain_sources *sources, const void *query);
-
-/*
- * Explains where traffic goes and why: the Service of an address, its endpoints and why this node
- * uses each of them or not, the elements in the kernel, and whether these match the decision.
- * Read-only. docs/operating.md describes the fields.
- */
+/* ---- explanations and lists, also for the commands ---- */
 
 #define EXPLAIN_KIND "KubeNftdExplanation"
+#define LIST_KIND "KubeNftdServiceList"
+#define CONNECTIONS_KIND "KubeNftdConnections"
+#define STATUS_KIND "KubeNftdStatus"
+
+/* The beginning of a 503 body that invites a retry. */
+#define HTTP_BUSY "busy"
+
+extern const struct view view_status[]; /* layout of /status as text */
+
+/* Computes an answer, owned by the caller. */
+typedef cJSON *(*answer_fn)(const struct snapshot *now, const void *query);
 
 /* The subject of an explanation: "10.96.0.10:80", "[fd00::1]:53/UDP", "localhost:30001", an address
  * alone, a NodePort alone, "default/web:http", "web.default.svc". */
@@ -270,296 +274,23 @@ struct explain_query {
 /** Parses @text, which is untrusted. -1 with an error that states the fault; @query is then
  * cleared. */
 int explain_query_parse(const char *text, struct explain_query *query, struct error *err);
-
 void explain_query_clear(struct explain_query *query);
 
-/** An explain_answer_fn for a struct explain_query. @sources must be complete. Its cost is bounded;
- * the answer counts what it omits. */
-cJSON *explain(const struct explain_sources *sources, const void *query);
-
-/* Limits the loop's time and memory spent on explanations: an expensive answer is followed by a
- * pause, and too many unread bytes delay the next one. Starts zeroed; outlives the listener. */
-struct explain_gate {
-    double closed_until; /* clock_monotonic */
-    size_t unread;       /* bytes of answers not yet sent */
-};
-
-/** Answers GET /explain?what=...[&all=true] from @sources; 503 while @gate is closed. */
-void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,
-                    const struct http_request *request, struct http_answer *answer);
-
-/** Whether a query would be answered now; if not, the caller need not prepare for it. */
-bool explain_gate_is_open(const struct explain_gate *gate);
-
-/*
- * A list of Services: addresses and ports, numbers of endpoints, and whether all of it is applied.
- * docs/operating.md describes the fields. The page is generated in pieces of less than a
- * millisecond, and the loop handles other events in between. The order is arbitrary.
+/**
+ * Explains where traffic goes and why: the Service of an address, its endpoints and why this node
+ * uses each of them or not, the elements in the kernel, and whether these match the decision. An
+ * answer_fn for a struct explain_query; @now must be complete. Its cost is bounded; the answer
+ * counts what it omits.
  */
-
-#define LIST_KIND "KubeNftdServiceList"
-#define CONNECTIONS_KIND "KubeNftdConnections"
+cJSON *explain(const struct snapshot *now, const void *query);
 
 /* Shell patterns that select Services; NULL: all. Borrowed. */
 struct list_query {
     const char *namespace, *name;
 };
 
-/** The whole list at once. An explain_answer_fn for a struct list_query. */
-cJSON *list_facts(const struct explain_sources *sources, const void *query);
-
-/* The inputs of the page; outlives the listener. */
-struct list_page {
-    /* Fills @sources; false while no data is available. */
-    bool (*sources)(void *ctx, struct explain_sources *sources);
-    /* Whether the connection counts date from @since (clock_monotonic) or later; if not, reads a
-     * piece of them. The second returns their time. */
-    bool (*counted)(void *ctx, double since);
-    double (*counted_at)(void *ctx);
-    void *ctx;
-    unsigned open; /* unfinished answers; starts as 0 */
-};
-
-/** Answers GET /list[?namespace=PATTERN][&name=PATTERN] from the list_page @page; 503 while too
- * many others are in progress. An http_answer_fn. */
-void list_answer(void *page, const struct http_request *request, struct http_answer *answer);
-
-/** Answers GET /connections likewise: Services with their connection counts, without those that
- * have none. */
-void list_answer_connections(void *page, const struct http_request *request,
-                             struct http_answer *answer);
-
-/* Connection counts by Service (kube-nftd/table.h). */
-
-/** Whether connections are counted in any family. */
-bool connections_are_counted(const struct explain_sources *sources);
-
-struct port_connections {
-    const char *service_id; /* borrowed until the next change */
-    const struct service_port *port;
-    uint64_t total; /* of both families */
-};
-
-typedef VEC(struct port_connections) port_connections_vec;
-
-/** Stores up to @most service ports with the most connections in @out, largest first. Returns the
- * number of other ports with connections. */
-size_t connections_most(const struct explain_sources *sources, size_t most,
-                        port_connections_vec *out);
-
-/*
- * Health checks for load balancers and probes:
- *
- * - /healthz and /livez on the health address (docs/behaviour.md 6.2), and /readyz, which
- *   kube-proxy lacks: 200 once all families have been fully programmed,
- * - one listener for each healthCheckNodePort and family (docs/behaviour.md 6.1, KEP-1669): 200
- *   while this node has a local ready endpoint, 503 when it has none, or only terminating ones.
- *
- * Owns its sockets.
- */
-
-/* A snapshot for one answer. A family is healthy if no change is overdue. */
-struct health_status {
-    bool node_eligible;
-    bool programmed; /* each family in use has been fully programmed once */
-    struct table_view family[FAMILY_COUNT];
-};
-
-/* Answers on the health address: good is 200, bad 503. */
-struct health_counts {
-    struct {
-        uint64_t good, bad;
-    } healthz, livez;
-};
-
-typedef void (*health_status_fn)(void *ctx, struct health_status *status);
-
-/** A server without listeners. @status is called for every answer. An address that cannot be bound
- * becomes an event in @events, on the Service or on the Node @node_name (docs/behaviour.md 6.1,
- * 6.2). Both are borrowed. */
-struct health *health_new(struct ev_loop *loop, const struct event_sink *events,
-                          const char *node_name, health_status_fn status, void *ctx);
-void health_free(struct health *health);
-
-/**
- * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port", or an address alone for port
- * 10256; 0.0.0.0 and [::] mean both families). -1 with an error if @bind is malformed. An address
- * that cannot be bound is logged and retried.
- */
-int health_listen(struct health *health, const char *bind, struct error *err);
-
-/** Whether that address could be bound. */
-bool health_is_listening(const struct health *health);
-
-struct health_counts health_counts(const struct health *health);
-
-/**
- * Opens, updates or moves the listeners of a service.
- * @service_id   "namespace/name"
- * @family       the family of the listener
- * @port         the healthCheckNodePort; 0 closes the listener of the family
- * @local_ready  number of distinct addresses of local ready endpoints of the family
- * A port that cannot be bound is logged once per address and retried.
- */
-void health_service(struct health *health, const char *service_id, enum family family,
-                    uint16_t port, size_t local_ready);
-
-/** Whether the listener of health_service(), if any, is bound to each of its addresses. */
-bool health_service_is_listening(const struct health *health, const char *service_id,
-                                 enum family family);
-
-/**
- * Sets where services listen (docs/behaviour.md 6.1): on all addresses of @family if @all, else on
- * each of the @n @addresses (copied; 0 is fine). Listeners that are still desired stay open. Before
- * the first call services do not listen.
- */
-void health_set_addresses(struct health *health, enum family family, bool all,
-                          const struct address *addresses, size_t n);
-
-/*
- * A page in the Prometheus text format 0.0.4. A metric family without samples is omitted, as in
- * kube-proxy (docs/behaviour.md 7).
- */
-
-struct metrics_page;
-
-struct metrics_label {
-    const char *name;
-    const char *value; /* escaped on output */
-};
-
-/* Writes all metric families of a page. */
-typedef void (*metrics_fn)(void *ctx, struct metrics_page *page);
-
-/** Returns the page that @write writes, owned by the caller, and its *@length. */
-char *metrics_print(metrics_fn write, void *ctx, size_t *length);
-
-/** Begins a family. @type is "gauge", "counter" or "histogram". The texts are borrowed until the
- * next family begins. */
-void metrics_family(struct metrics_page *page, const char *name, const char *type,
-                    const char *help);
-
-/* Maximum number of labels of a sample. */
-#define METRICS_LABELS_MOST 9
-
-/** Adds a sample to the current family. */
-void metrics_sample(struct metrics_page *page, const struct metrics_label *labels, size_t n,
-                    double value);
-
-/** Adds the samples of a histogram: buckets, sum and count. */
-void metrics_histogram(struct metrics_page *page, const struct metrics_label *labels, size_t n,
-                       const struct histogram *histogram);
-
-/*
- * The server on the metrics address (docs/behaviour.md 6.3): /metrics in the Prometheus text
- * format, with gzip on request; /healthz and /healthz/ping, which only show that the process runs;
- * /metrics/slis, which counts them; /proxyMode; and added pages. Owns its socket. Values are
- * gathered at each scrape and not kept.
- */
-
-struct metrics;
-
-/** A server without a socket. @write is called for every scrape. An address that cannot be bound
- * becomes an event in @events on the Node @node_name (docs/behaviour.md 6.3). Both are borrowed. */
-struct metrics *metrics_new(struct ev_loop *loop, const struct event_sink *events,
-                            const char *node_name, metrics_fn write, void *ctx);
-void metrics_free(struct metrics *metrics);
-
-/** Listens at @bind ("IP:port", "[IPv6]:port", or an address alone for port 10249). -1 with an
- * error if @bind is malformed or has port 0. An address that cannot be bound is logged and
- * retried. */
-int metrics_listen(struct metrics *metrics, const char *bind, struct error *err);
-
-/** Whether that address could be bound. */
-bool metrics_is_listening(const struct metrics *metrics);
-
-/** The paths served, sorted and separated by spaces, owned by the caller. */
-char *metrics_paths(const struct metrics *metrics);
-
-/** Serves @path (static) with @answer. */
-void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx);
-
-/*
- * The page /programmed?namespace=N&service=S: the received and the applied resourceVersion of a
- * Service and of each of its EndpointSlices. docs/operating.md describes the answer.
- */
-
-/** Answers 200 if all received versions are applied, 503 if not, 404 if the Service is unknown, 400
- * if namespace or service is missing. */
-void programmed_answer(const struct explain_sources *sources, const struct http_request *request,
-                       struct http_answer *answer);
-
-/* The state of the daemon: GET /status in JSON (docs/operating.md describes the fields), and
- * /statusz for people. */
-
-#define STATUS_KIND "KubeNftdStatus"
-
-/* Statistics of objects and tables. */
-struct proxy_stats {
-    bool complete;    /* all Services and EndpointSlices have come */
-    const char *zone; /* the node's; NULL: none; borrowed */
-    size_t conflicts; /* frontends claimed by several service ports */
-    size_t reserved;  /* frontends of the API server claimed by service ports */
-    size_t services, slices;
-    bool external_ips;             /* external IPs are proxied */
-    uint64_t left_out[KIND_COUNT]; /* invalid objects that were received */
-    /* Sums over families in use: a Service counts once per family (docs/behaviour.md 7). */
-    uint64_t service_changes, slice_changes;
-    size_t services_pending, slices_pending;
-    uint64_t audits; /* completed audits of all tables */
-    struct table_view family[FAMILY_COUNT];
-};
-
-/* The inputs of /metrics at one moment; all borrowed. */
-struct metrics_sources {
-    struct proxy_stats proxy;
-    const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: no flow cleaner */
-    struct reflector_stats reflectors[KIND_COUNT]; /* without a resource: objects come from files */
-    const struct request_stats *requests;          /* NULL: objects come from files */
-    struct health_counts health;
-    struct event_stats events;
-    bool has_events; /* events are posted to an API server */
-    struct process_usage process;
-    uint64_t log_lines_dropped;
-    bool counted;                 /* connections are counted */
-    port_connections_vec busiest; /* up to METRICS_CONNECTIONS ports, largest first */
-    size_t omitted;               /* other ports with connections */
-};
-
-#define METRICS_CONNECTIONS 1000
-#define METRICS_CONNECTIONS_TEXT "1,000"
-
-/** Writes all metrics. */
-void metrics_write(const struct metrics_sources *sources, struct metrics_page *page);
-
-/* All texts are borrowed. */
-struct daemon_status {
-    double started; /* seconds since 1970 */
-    const char *node;
-    const char *objects_from; /* "https://...", or the path of manifests */
-    double silence;           /* seconds without data from the API server, if too long; else 0 */
-    double heard;             /* seconds since its last byte; negative: objects come from files */
-    struct reflector_stats watch[KIND_COUNT]; /* zeroed: objects come from files */
-    struct proxy_stats proxy;
-    bool owned[FAMILY_COUNT]; /* no other program can change the table */
-    double resident;          /* bytes of memory; 0: unknown */
-    const char *paths;        /* paths of the metrics address, separated by spaces */
-};
-
-/** Answers GET /status. */
-void status_answer(const struct daemon_status *status, struct http_answer *answer);
-
-extern const struct view view_status[]; /* layout of /status as text */
-
-/* Pages for people, without a stable format (docs/behaviour.md 6.3). /statusz is /status printed
- * with view_status. */
-void diagnostics_statusz(const struct daemon_status *status, struct http_answer *answer);
-
-/** Answers /flagz. @flags has a line "name=value" for each flag. */
-void diagnostics_flagz(const char *flags, struct http_answer *answer);
-
-/** Answers PUT /debug/flags/v, with the verbosity as body. An http_answer_fn without context. */
-void diagnostics_verbosity(void *ctx, const struct http_request *request,
-                           struct http_answer *answer);
+/** Lists Services: addresses and ports, numbers of endpoints, and whether all of it is applied. An
+ * answer_fn for a struct list_query. */
+cJSON *list_services(const struct snapshot *now, const void *query);
 
 #endif

@@ -108,7 +108,7 @@ static int run_list(const struct options *options, command_compute_fn compute, s
     const struct list_query query = {namespace, rest};
     cJSON *answer =
         options->manifests
-            ? compute(options, list_facts, &query, err)
+            ? compute(options, list_services, &query, err)
             : ask_daemon(options->metrics_bind_address, LIST_KIND, "/list",
                          ASK_QUERY({"namespace", query.namespace}, {"name", query.name}), NULL,
                          err);

@@ -160,12 +160,12 @@ static const struct frontend_state *find_frontend(struct explainer *e)
     const struct frontend_state *target = NULL;
     for (size_t i = 0; i < sizeof(protocols) && !e->query->protocol && !target; i++) {
         e->asked.protocol = protocols[i];
-        target = policy_find_frontend(e->from->policy, &e->asked);
+        target = policy_find_frontend(e->now->policy, &e->asked);
     }
     if (target)
         return target;
     e->asked.protocol = e->query->protocol ? e->query->protocol : IPPROTO_TCP;
-    return policy_find_frontend(e->from->policy, &e->asked);
+    return policy_find_frontend(e->now->policy, &e->asked);
 }
 
 /* Fills e->asked and returns its frontend; NULL if unknown or if the query names a Service. A lone
@@ -180,7 +180,7 @@ static const struct frontend_state *find(struct explainer *e)
     if (query->has_address)
         return find_frontend(e);
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
-        vec_each (&policy_view(e->from->policy).node_port_addresses[family], address) {
+        vec_each (&policy_view(e->now->policy).node_port_addresses[family], address) {
             e->asked.family = (uint8_t)family;
             e->asked.address = *address;
             const struct frontend_state *target = find_frontend(e);
@@ -213,7 +213,7 @@ static void describe_query(struct explainer *e)
     for (size_t i = 0; i < sizeof(protocols); i++) {
         struct frontend other = e->asked;
         other.protocol = protocols[i];
-        if (other.protocol != e->asked.protocol && policy_find_frontend(e->from->policy, &other))
+        if (other.protocol != e->asked.protocol && policy_find_frontend(e->now->policy, &other))
             explain_note(e, "%s exists for %s", query->text, protocol_name(other.protocol));
     }
     if (!query->protocol && e->asked.protocol != IPPROTO_TCP)
@@ -223,18 +223,18 @@ static void describe_query(struct explainer *e)
 
 static void describe_surroundings(struct explainer *e)
 {
-    const struct explain_sources *from = e->from;
-    facts_add(cJSON_AddObjectToObject(e->root, "node"), fact_text("name", from->node_name),
-              fact_text("zone", policy_view(from->policy).here->location.zone));
-    if (policy_view(from->policy).node_never_named)
+    const struct snapshot *now = e->now;
+    facts_add(cJSON_AddObjectToObject(e->root, "node"), fact_text("name", now->node_name),
+              fact_text("zone", now->zone));
+    if (policy_view(now->policy).node_never_named)
         explain_note(e,
                      "no endpoint is on %s, though endpoints name their nodes: if some are here, "
                      "see --hostname-override",
-                     from->node_name);
+                     now->node_name);
     cJSON *encodings = cJSON_AddObjectToObject(e->root, "encodings");
     for (enum object_kind kind = 0; kind < KIND_COUNT; kind++)
-        if (from->encodings[kind])
-            facts_add(encodings, fact_text(object_kind_name(kind), from->encodings[kind]));
+        if (now->watch[kind].encoding)
+            facts_add(encodings, fact_text(object_kind_name(kind), now->watch[kind].encoding));
 }
 
 /* ---- the summary ---- */
@@ -263,7 +263,7 @@ static void sum_up(struct explainer *e)
 static const char *explain_named(struct explainer *e)
 {
     const char *id = e->query->service_id, *name = e->query->port_name;
-    const struct service_state *state = policy_find_service(e->from->policy, id);
+    const struct service_state *state = policy_find_service(e->now->policy, id);
     if (!state) {
         explain_say(e, "%s%s.", id,
                     explain_is_outdated(e, id) ? " is invalid: the log names the field"
@@ -307,11 +307,11 @@ static void add_omitted(struct explainer *e)
     free(text);
 }
 
-cJSON *explain(const struct explain_sources *sources, const void *asked)
+cJSON *explain(const struct snapshot *now, const void *asked)
 {
     const struct explain_query *query = asked;
     size_t times = query->all ? TIMES_FOR_ALL : 1;
-    struct explainer e = {.from = sources,
+    struct explainer e = {.now = now,
                           .query = query,
                           .endpoints = times * ENDPOINTS_MOST,
                           .elements = times * ELEMENTS_MOST,
@@ -320,7 +320,7 @@ cJSON *explain(const struct explain_sources *sources, const void *asked)
     const struct frontend_state *target = find(&e);
     facts_add(e.root, fact_text("kind", EXPLAIN_KIND), fact_number("schema", SCHEMA),
               fact_text("version", KUBE_NFTD_VERSION),
-              fact_text("computedFrom", sources->from_manifests ? "manifests" : "daemon"));
+              fact_text("computedFrom", now->from_manifests ? "manifests" : "daemon"));
     e.summary = cJSON_AddArrayToObject(e.root, "summary");
     e.notes = cJSON_AddArrayToObject(e.root, "notes");
     describe_query(&e);
@@ -340,84 +340,4 @@ cJSON *explain(const struct explain_sources *sources, const void *asked)
     explain_kernel_close(&e);
     decision_free(&e.decision);
     return e.root;
-}
-
-/* ---- GET /explain ---- */
-
-/* After an answer that took longer, pause for PAUSE times as long: explanations take a quarter of
- * the loop's time at most. */
-#define CHEAP_SECONDS 0.002
-#define PAUSE 3
-/* No new answers while more bytes than this are unread by clients. */
-#define UNREAD_MAX ((size_t)8 << 20)
-
-bool explain_gate_is_open(const struct explain_gate *gate)
-{
-    return clock_monotonic() >= gate->closed_until && gate->unread <= UNREAD_MAX;
-}
-
-static void on_released(void *ctx, size_t length)
-{
-    ((struct explain_gate *)ctx)->unread -= length;
-}
-
-/* Parses the argument "all" in its various forms. False if it is malformed. */
-static bool read_all(const struct http_request *request, bool *all)
-{
-    const char *text = http_request_argument(request, "all");
-    *all = text && (!*text || strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
-    return *all || !text || strcmp(text, "false") == 0 || strcmp(text, "0") == 0;
-}
-
-static void answer_query(const struct explain_sources *sources, const struct explain_query *query,
-                         struct explain_gate *gate, struct http_answer *answer)
-{
-    double before = clock_cpu();
-    if (!sources->complete) {
-        http_answer_text(answer, 503,
-                         "not all Services and EndpointSlices are known yet: nothing is decided, "
-                         "and the previous rules stay active\n");
-        return;
-    }
-    if (!explain_gate_is_open(gate)) {
-        http_answer_busy(answer);
-        return;
-    }
-    cJSON *facts = explain(sources, query);
-    char *text = facts_print(facts);
-    cJSON_Delete(facts);
-    http_answer_json(answer, 200, text);
-    answer->released = on_released;
-    answer->released_ctx = gate;
-    gate->unread += strlen(text);
-    double cost = clock_cpu() - before;
-    if (cost > CHEAP_SECONDS)
-        gate->closed_until = clock_monotonic() + PAUSE * cost;
-}
-
-void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,
-                    const struct http_request *request, struct http_answer *answer)
-{
-    const char *what = http_request_argument(request, "what");
-    struct explain_query query;
-    struct error err = {0};
-    bool all;
-    if (!http_answer_reads(request, answer))
-        return;
-    if (!what) {
-        http_answer_text(answer, 400,
-                         "?what= is missing: ADDRESS:PORT[/PROTOCOL] or "
-                         "NAMESPACE/SERVICE[:PORT]\n");
-    } else if (!read_all(request, &all)) {
-        http_answer_text(answer, 400, "all: neither true nor false\n");
-    } else if (http_request_argument_is_cut(request, "what")) {
-        http_answer_text(answer, 400, "what: it contains a NUL\n");
-    } else if (explain_query_parse(what, &query, &err)) {
-        http_answer_text(answer, 400, "what: %s\n", err.text);
-        error_clear(&err);
-    } else {
-        query.all = all;
-        answer_query(sources, &query, gate, answer);
-        explain_query_clear(&query);
-    }
 }

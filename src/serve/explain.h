@@ -18,7 +18,7 @@ enum item {
 };
 
 struct explainer {
-    const struct explain_sources *from;
+    const struct snapshot *now;
     const struct explain_query *query;
     /* The query has an address, or a lone port that is a NodePort of a Service. */
     bool by_address;

@@ -54,7 +54,7 @@ static bool add_uses(struct explainer *e, const struct service_state *state, cJS
     const struct address *address = &e->asked.address;
     const struct endpoint_slice *slice;
     bool found = false;
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, state->service->id, i));
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->now->slices, state->service->id, i));
          i++)
         vec_each (&slice->endpoints, it)
             found |= slice->family == e->asked.family &&
@@ -62,7 +62,7 @@ static bool add_uses(struct explainer *e, const struct service_state *state, cJS
     for (struct port_state *port = state->ports; found && port; port = port->next) {
         if (port->family != e->asked.family)
             continue;
-        policy_decide(e->from->policy, port, &e->decision);
+        policy_decide(e->now->policy, port, &e->decision);
         vec_each (&e->decision.endpoints, it)
             if (memcmp(&it->address, address, sizeof(*address)) == 0 &&
                 (!e->asked.port || e->asked.port == it->port))
@@ -108,7 +108,7 @@ static void note_node_port(struct explainer *e, const struct service *service)
 {
     enum family family = e->asked.family;
     char *places = NULL;
-    vec_each (&policy_view(e->from->policy).node_port_addresses[family], it)
+    vec_each (&policy_view(e->now->policy).node_port_addresses[family], it)
         xjoin(&places, "%s", ADDRESS_TEXT(family, it));
     if (service->has_cluster_ip[family])
         explain_note(e, "node port %u belongs to %s, but NodePorts are served on %s only",
@@ -148,13 +148,13 @@ static bool note_service(struct explainer *e, const struct service *service)
 static const char *judge(const struct explainer *e, const char **what)
 {
     enum family family = e->asked.family;
-    const struct ruleset *ruleset = e->from->family[family].ruleset;
+    const struct ruleset *ruleset = e->now->family[family].ruleset;
     if (ruleset && ruleset_has_cluster_ip(ruleset, &e->asked.address)) {
         *what = "is not a port of a Service, though the address is a cluster IP: new connections "
                 "are refused.";
         return "clusterIPWithoutPort";
     }
-    if (ruleset && ranges_contain(&e->from->service_cidrs[family], &e->asked.address)) {
+    if (ruleset && ranges_contain(&e->now->service_cidrs[family], &e->asked.address)) {
         *what = "belongs to no Service, and the address is in a ServiceCIDR: new connections are "
                 "dropped.";
         return "unusedServiceCIDR";
@@ -170,7 +170,7 @@ void explain_unclaimed(struct explainer *e)
     const char *what, *found;
     cJSON *uses = cJSON_AddArrayToObject(e->root, "endpointOf");
     /* A scan: such queries are too rare for an index. */
-    hash_table_each (policy_services(e->from->policy), const struct service_state, it) {
+    hash_table_each (policy_services(e->now->policy), const struct service_state, it) {
         if (n_meant < MEANT_MAX)
             n_meant += note_service(e, it->service);
         if (e->by_address && n_uses < MEANT_MAX)
@@ -191,7 +191,7 @@ void explain_unclaimed(struct explainer *e)
                     what);
     }
     facts_add(e->root, fact_text("found", found));
-    if (e->from->no_external_ips)
+    if (!e->now->external_ips)
         explain_note(e, "external IPs of Services are not proxied here (feature gate "
                         "AllowServiceExternalIPs)");
     if (e->asked.port)

@@ -36,10 +36,10 @@ static const struct verdict portless = {"portNotInSlice", "its slice does not ha
 static void add_connections(struct explainer *e, enum family family, const struct backend *backend,
                             cJSON *item)
 {
-    const struct ruleset *ruleset = e->from->family[family].ruleset;
+    const struct ruleset *ruleset = e->now->family[family].ruleset;
     struct error err = {0};
     uint64_t total;
-    if (!e->socket || !e->table[family] || e->from->from_manifests ||
+    if (!e->socket || !e->table[family] || e->now->from_manifests ||
         ruleset_counting(ruleset) != COUNT_ENDPOINTS || !explain_take(e, ITEM_ELEMENT, 1))
         return;
     if (ruleset_endpoint_connections(ruleset, e->socket, e->decision.port->id, backend, &total,
@@ -113,8 +113,8 @@ static void list_slice(struct listing *l, const struct endpoint_slice *slice)
     for (endpoint_slice_gather(slice, &l->ref, &l->gathered); i < l->gathered.n; i++) {
         const struct endpoint *it = &l->gathered.v[i], *winner;
         enum endpoint_verdict cluster, local;
-        endpoint_verdicts(it, l->here, &l->basis, &cluster, &local);
         winner = bsearch(it, merged->v, merged->n, sizeof(*it), compare_backends);
+        endpoint_verdicts(it, l->here, &l->basis, &cluster, &local);
         if (winner && winner->place == it->place)
             list(l, it, slice->id, &verdicts[cluster], &verdicts[local]);
         else
@@ -156,7 +156,7 @@ static void add_slice(const struct listing *l, const struct endpoint_slice *slic
 /* Adds the slices of the family and their endpoints. */
 static void add_slices(struct listing *l, cJSON *slices)
 {
-    const struct endpoint_slice_cache *cache = l->e->from->slices;
+    const struct endpoint_slice_cache *cache = l->e->now->slices;
     const struct endpoint_slice *slice;
     object_versions_vec versions = {0};
     endpoint_slice_cache_versions(cache, l->ref.service_id, &versions);
@@ -217,10 +217,10 @@ void explain_endpoints(struct explainer *e, cJSON *to)
 {
     const struct port_state *port = e->decision.port;
     struct listing l = {.e = e,
-                        .here = &policy_view(e->from->policy).here->location,
+                        .here = &policy_view(e->now->policy).here->location,
+                        .basis = e->decision.selection.basis,
                         .ref = {port->owner->service->id, port->family, port_state_spec(port)->name,
                                 port->protocol},
-                        .basis = e->decision.selection.basis,
                         .needed = decision_sets_needed(port)};
     add_topology(&l, to);
     cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");

@@ -27,12 +27,12 @@ static void do_not_ask(struct explainer *e, const char *why)
 
 static void find_table(struct explainer *e, enum family family)
 {
-    const struct table_view *view = &e->from->family[family];
+    const struct table_view *view = &e->now->family[family];
     struct error err = {0};
     bool same = false;
     if (!view->ruleset && e->by_address)
         do_not_ask(e, "this family is not proxied on this node");
-    if (view->ruleset && !e->from->from_manifests && !view->programmed && !view->failure)
+    if (view->ruleset && !e->now->from_manifests && !view->programmed && !view->failure)
         do_not_ask(e, "nothing is applied yet, what follows is pending");
     if (!view->ruleset || !e->socket)
         return;
@@ -44,7 +44,7 @@ static void find_table(struct explainer *e, enum family family)
         char *text =
             xasprintf("there is no table %s " RULESET_TABLE " here", nft_family_name(family));
         /* With --manifests a table may be absent: it would belong to a daemon. */
-        if (e->from->from_manifests)
+        if (e->now->from_manifests)
             do_not_ask(e, text);
         else
             add_difference(e, family, NULL, NULL, text);
@@ -92,12 +92,12 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
                       const struct probe *probe, cJSON *to)
 {
     enum family family = frontend->family;
-    const struct ruleset *ruleset = e->from->family[family].ruleset;
-    const struct frontend_state *target = policy_find_frontend(e->from->policy, frontend);
+    const struct ruleset *ruleset = e->now->family[family].ruleset;
+    const struct frontend_state *target = policy_find_frontend(e->now->policy, frontend);
     const char *text = FRONTEND_TEXT(frontend);
     /* A difference is expected while the decision is pending or outdated. */
     bool undecided = target && (target->dirty || (target->winner && target->winner->dirty));
-    bool pending = !e->from->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
+    bool pending = !e->now->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
     bool refused = ruleset_is_refused(ruleset, frontend);
     e->probed = true;
     e->omitted[ITEM_ELEMENT] += probe->skipped;
@@ -130,8 +130,8 @@ static int probe_service_cidrs(struct explainer *e, const struct frontend *front
 {
     enum family family = frontend->family;
     bool present = false;
-    bool desired = ranges_contain(&e->from->service_cidrs[family], &frontend->address);
-    if (ruleset_probe_address(e->from->family[family].ruleset, e->socket, "service_cidrs",
+    bool desired = ranges_contain(&e->now->service_cidrs[family], &frontend->address);
+    if (ruleset_probe_address(e->now->family[family].ruleset, e->socket, "service_cidrs",
                               &frontend->address, &present, err))
         return -1;
     if (present != desired)
@@ -143,7 +143,7 @@ static int probe_service_cidrs(struct explainer *e, const struct frontend *front
 void explain_kernel(struct explainer *e, const struct frontend *frontend, const struct route *route,
                     cJSON *to)
 {
-    const struct ruleset *ruleset = e->from->family[frontend->family].ruleset;
+    const struct ruleset *ruleset = e->now->family[frontend->family].ruleset;
     const struct port_route port =
         route ? decision_port_route(&e->decision) : (struct port_route){0};
     const struct probe_subject subject = {frontend, route, route ? &port : NULL};
@@ -175,7 +175,7 @@ void explain_kernel_close(struct explainer *e)
               n || asked ? fact_flag("agrees", n == 0) : fact_text("agrees", NULL));
     cJSON *failures = cJSON_AddObjectToObject(e->kernel, "failures");
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
-        const char *failure = e->from->family[family].failure, *name = family_name(family);
+        const char *failure = e->now->family[family].failure, *name = family_name(family);
         facts_add(failures, fact_text(name, failure));
         if (failure)
             explain_note(e, "%s: the last changes are not applied, the kernel rejected them: %s",

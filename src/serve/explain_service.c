@@ -20,7 +20,7 @@ static const char *why_nothing_serves(const struct explainer *e)
     const struct endpoint_slice *slice;
     if (e->decision.endpoints.n)
         return "no endpoint is ready";
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, id, i)); i++)
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->now->slices, id, i)); i++)
         if (slice->family == port->family && slice->endpoints.n)
             return "no slice has endpoints with this port";
     return "there are no endpoints";
@@ -29,7 +29,7 @@ static const char *why_nothing_serves(const struct explainer *e)
 static const char *why_nothing_is_local(const struct explainer *e)
 {
     vec_each (&e->decision.endpoints, it)
-        if (it->node_name && strcmp(it->node_name, e->from->node_name) == 0)
+        if (it->node_name && strcmp(it->node_name, e->now->node_name) == 0)
             return "no endpoint on this node is ready";
     return "no endpoint is on this node";
 }
@@ -68,7 +68,7 @@ static char *explain_route(const struct explainer *e, const struct route *route,
 {
     const struct decision *decision = &e->decision;
     enum family family = decision->port->family;
-    const struct ruleset *ruleset = e->from->family[family].ruleset;
+    const struct ruleset *ruleset = e->now->family[family].ruleset;
     char *text = NULL;
     if (!ruleset) {
         add_traffic(array, "everywhere", "none", 0, NULL);
@@ -223,7 +223,7 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
     const struct service_port *spec = port_state_spec(port);
     enum family family = port->family;
     uint8_t needed = decision_sets_needed(port);
-    policy_decide(e->from->policy, port, &e->decision);
+    policy_decide(e->now->policy, port, &e->decision);
     facts_add(to, fact_text("name", spec->name),
               fact_text("protocol", protocol_name(spec->protocol)), fact_number("port", spec->port),
               fact_nonzero("nodePort", spec->node_port), fact_text("family", family_name(family)),
@@ -234,9 +234,9 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
     explain_endpoints(e, to);
     size_t cost = e->decision.endpoints.n / ENDPOINTS_PER_ITEM;
     e->others -= cost < e->others ? cost : e->others;
-    if (!e->from->family[family].ruleset)
+    if (!e->now->family[family].ruleset)
         explain_note(e, "%s is not proxied on this node", family_name(family));
-    if (spec->node_port && policy_view(e->from->policy).node_port_addresses[family].n == 0)
+    if (spec->node_port && policy_view(e->now->policy).node_port_addresses[family].n == 0)
         explain_note(e,
                      "node port %u is not served over %s: no address for NodePorts is known "
                      "(--nodeport-addresses)",
@@ -272,7 +272,7 @@ static int compare_ports(const void *a, const void *b, void *asked_family)
 bool explain_is_outdated(const struct explainer *e, const char *id)
 {
     struct object_versions versions;
-    return service_cache_versions(e->from->services, id, &versions) && versions.rejected;
+    return service_cache_versions(e->now->services, id, &versions) && versions.rejected;
 }
 
 static void add_header(struct explainer *e, cJSON *to, const struct service *service)
@@ -314,15 +314,15 @@ static void add_health_check(struct explainer *e, cJSON *to, const struct servic
     facts_add(check, fact_number("port", service->health_check_node_port));
     cJSON *answers = cJSON_AddObjectToObject(check, "answers");
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
-        if (!service->has_cluster_ip[family] || !e->from->family[family].ruleset)
+        if (!service->has_cluster_ip[family] || !e->now->family[family].ruleset)
             continue;
-        const struct health *health = e->from->health;
-        size_t ready = policy_local_ready(e->from->policy, service, family);
+        const struct health *health = e->now->health;
+        size_t ready = policy_local_ready(e->now->policy, service, family);
         bool open = !health || health_service_is_listening(health, service->id, family);
         facts_add(cJSON_AddObjectToObject(answers, family_name(family)),
-                  fact_nonzero("status", !open                          ? 0
-                                         : ready && !e->from->unhealthy ? 200
-                                                                        : 503),
+                  fact_nonzero("status", !open                       ? 0
+                                         : ready && !e->now->overdue ? 200
+                                                                     : 503),
                   fact_number("localEndpoints", ready));
         if (!open)
             explain_note(e,
@@ -338,7 +338,7 @@ static void note_slices(struct explainer *e, const struct service *service)
     size_t counts[FAMILY_COUNT] = {0};
     const struct endpoint_slice *slice;
     object_versions_vec versions = {0};
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, service->id, i)); i++)
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->now->slices, service->id, i)); i++)
         counts[slice->family]++;
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
         const char *name = family_name(family);
@@ -349,7 +349,7 @@ static void note_slices(struct explainer *e, const struct service *service)
             explain_note(e, "no %s EndpointSlice names %s (label kubernetes.io/service-name)", name,
                          service->id);
     }
-    endpoint_slice_cache_versions(e->from->slices, service->id, &versions);
+    endpoint_slice_cache_versions(e->now->slices, service->id, &versions);
     vec_each (&versions, it)
         if (it->rejected && explain_take(e, ITEM_SLICE, 1))
             explain_note(e, "EndpointSlice %s is invalid%s: the log names the field", it->id,

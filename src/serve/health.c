@@ -3,16 +3,11 @@
  * Answers on the health address and on healthCheckNodePorts, and keeps the latter's listeners.
  * Answers reflect the state at the time of the request: nothing is cached.
  */
-#include "kube-nftd/serve.h"
-
-#include "kube-nftd/base.h"
-#include "ports.h"
+#include "pages.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define HEALTHZ_PORT 10256
 
 /* "Never" in kube-proxy's JSON. */
 #define TIME_NEVER "0001-01-01T00:00:00Z"
@@ -28,24 +23,12 @@ struct checked_service {
 };
 
 struct health {
-    health_status_fn status;
-    void *ctx;
-    struct ports *ports;
-    struct port *own;
-    struct health_counts counts;
-    const char *node_name;
+    struct server *server;
     struct hash_table services[FAMILY_COUNT];
     address_vec addresses[FAMILY_COUNT]; /* where services listen; may be 0.0.0.0 or :: */
 };
 
-static bool all_healthy(const struct health_status *status)
-{
-    for (int f = 0; f < FAMILY_COUNT; f++) {
-        if (status->family[f].in_use && status->family[f].overdue)
-            return false;
-    }
-    return true;
-}
+/* ---- the answers ---- */
 
 /* A JSON string with quotes, owned by the caller. */
 static char *quoted(const char *text)
@@ -81,13 +64,12 @@ static char *service_body(const struct checked_service *service, bool healthy)
 static void answer_service(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
-    (void)request;
     const struct checked_service *service = ctx;
-    struct health_status status = {0};
-    service->health->status(service->health->ctx, &status);
-    bool healthy = all_healthy(&status);
-    http_answer_json(answer, service->local_ready > 0 && healthy ? 200 : 503,
-                     service_body(service, healthy));
+    struct snapshot now;
+    (void)request;
+    server_read(service->health->server, &now);
+    http_answer_json(answer, service->local_ready > 0 && !now.overdue ? 200 : 503,
+                     service_body(service, !now.overdue));
     http_answer_header(answer, "X-Load-Balancing-Endpoint-Weight", "%zu", service->local_ready);
 }
 
@@ -98,91 +80,60 @@ static void add_time(cJSON *object, const char *key, double realtime)
     facts_add(object, fact_text(key, text));
 }
 
-static void answer_proxy(struct health *health, bool with_node, struct http_answer *answer)
+/* @eligible: whether the node is; NULL: it does not matter. */
+static void answer_proxy(const struct snapshot *now, const bool *eligible,
+                         struct http_answer *answer)
 {
-    struct health_status status = {0};
-    health->status(health->ctx, &status);
-    bool healthy = all_healthy(&status), good = healthy && (status.node_eligible || !with_node);
-    double now = clock_realtime(), newest = -INFINITY;
-    uint64_t *healthz = good ? &health->counts.healthz.good : &health->counts.healthz.bad;
-    uint64_t *livez = good ? &health->counts.livez.good : &health->counts.livez.bad;
-    ++*(with_node ? healthz : livez);
-    for (int f = 0; f < FAMILY_COUNT; f++)
-        if (status.family[f].in_use)
-            newest = fmax(newest, status.family[f].last_updated);
+    bool good = !now->overdue && (!eligible || *eligible);
+    double time = clock_realtime(), newest = -INFINITY;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (now->family[i].in_use)
+            newest = fmax(newest, now->family[i].last_updated);
     cJSON *body = cJSON_CreateObject(), *families = NULL;
     if (good || isfinite(newest))
-        add_time(body, "lastUpdated", good ? now : newest);
+        add_time(body, "lastUpdated", good ? time : newest);
     else
         facts_add(body, fact_text("lastUpdated", TIME_NEVER));
-    add_time(body, "currentTime", now);
-    if (with_node)
-        facts_add(body, fact_flag("nodeEligible", status.node_eligible));
-    facts_add(body, fact_flag("healthy", healthy));
-    for (int f = 0; f < FAMILY_COUNT; f++) {
-        if (!status.family[f].in_use)
+    add_time(body, "currentTime", time);
+    if (eligible)
+        facts_add(body, fact_flag("nodeEligible", *eligible));
+    facts_add(body, fact_flag("healthy", !now->overdue));
+    for (enum family i = 0; i < FAMILY_COUNT; i++) {
+        if (!now->family[i].in_use)
             continue;
         families = families ? families : cJSON_AddObjectToObject(body, "status");
-        cJSON *family = cJSON_AddObjectToObject(families, family_name((enum family)f));
-        add_time(family, "lastUpdated", status.family[f].last_updated);
-        facts_add(family, fact_flag("healthy", !status.family[f].overdue));
+        cJSON *family = cJSON_AddObjectToObject(families, family_name(i));
+        add_time(family, "lastUpdated", now->family[i].last_updated);
+        facts_add(family, fact_flag("healthy", !now->family[i].overdue));
     }
     http_answer_json(answer, good ? 200 : 503, facts_print(body));
     cJSON_Delete(body);
 }
 
-static void answer_own(void *ctx, const struct http_request *request, struct http_answer *answer)
+void answer_health(struct server *server, const struct snapshot *now,
+                   const struct http_request *request, struct http_answer *answer)
 {
-    struct health *health = ctx;
-    if (strcmp(request->path, "/healthz") == 0) {
-        answer_proxy(health, true, answer);
-    } else if (strcmp(request->path, "/livez") == 0) {
-        answer_proxy(health, false, answer);
-    } else if (strcmp(request->path, "/readyz") == 0) {
-        struct health_status status = {0};
-        health->status(health->ctx, &status);
-        http_answer_text(answer, status.programmed ? 200 : 503, "%s",
-                         status.programmed ? "ok" : "the tables are not fully programmed yet\n");
-    } else {
-        http_answer_not_found(answer);
-    }
+    (void)request;
+    answer_proxy(now, &now->node_eligible, answer);
+    ++*(answer->status == 200 ? &server->counts.healthz.good : &server->counts.healthz.bad);
 }
 
-struct health *health_new(struct ev_loop *loop, const struct event_sink *events,
-                          const char *node_name, health_status_fn status, void *ctx)
+void answer_liveness(struct server *server, const struct snapshot *now,
+                     const struct http_request *request, struct http_answer *answer)
 {
-    struct health *health = xcalloc(1, sizeof(*health));
-    *health = (struct health){.status = status,
-                              .ctx = ctx,
-                              .ports = ports_new(loop, "health", events),
-                              .node_name = node_name};
-    return health;
+    (void)request;
+    answer_proxy(now, NULL, answer);
+    ++*(answer->status == 200 ? &server->counts.livez.good : &server->counts.livez.bad);
 }
 
-struct health_counts health_counts(const struct health *health)
+/* kube-proxy lacks this one. */
+void answer_readiness(struct server *server, const struct snapshot *now,
+                      const struct http_request *request, struct http_answer *answer)
 {
-    return health->counts;
-}
-
-int health_listen(struct health *health, const char *bind, struct error *err)
-{
-    static const struct port_event event = {KIND_NODE, "FailedToStartProxierHealthcheck",
-                                            "StartKubeProxy", "failed to start proxy healthz on ",
-                                            ""};
-    struct listen_address address;
-    if (listen_address_parse(bind, HEALTHZ_PORT, &address, err) < 0)
-        return -1;
-    port_close(health->own);
-    health->own = port_open(health->ports, &address, &event, health->node_name, answer_own, health,
-                            "address=%s", bind);
-    if (port_is_listening(health->own))
-        log_info("health", "serving /healthz and /livez address=%s", bind);
-    return 0;
-}
-
-bool health_is_listening(const struct health *health)
-{
-    return port_is_listening(health->own);
+    (void)server;
+    (void)request;
+    http_answer_text(answer, now->programmed ? 200 : 503, "%s",
+                     now->programmed ? "ok" : "the tables are not fully programmed yet\n");
 }
 
 /* ---- the listeners of services ---- */
@@ -200,16 +151,20 @@ static struct checked_service *service_find(const struct health *health, const c
 
 static struct port *listen_at(struct checked_service *service, const struct address *address)
 {
-    static const struct port_event event = {KIND_SERVICE, "FailedToStartServiceHealthcheck",
-                                            "Listen", "failed to start the health check on ", ""};
+    static const struct port_kind kind = {"health",
+                                          KIND_SERVICE,
+                                          "FailedToStartServiceHealthcheck",
+                                          "Listen",
+                                          "failed to start the health check on ",
+                                          ""};
     static const struct address all_of_them;
     char text[ADDRESS_TEXT_SIZE];
     bool all = memcmp(address, &all_of_them, sizeof(all_of_them)) == 0;
     const struct listen_address where = {
         .family = service->family, .address = *address, .port = service->port};
-    return port_open(service->health->ports, &where, &event, service->id, answer_service, service,
-                     "service=%s family=%s%s%s port=%u", service->id, family_name(service->family),
-                     all ? "" : " address=",
+    return port_open(service->health->server->ports, &where, &kind, service->id, answer_service,
+                     service, "service=%s family=%s%s%s port=%u", service->id,
+                     family_name(service->family), all ? "" : " address=",
                      all ? "" : address_format(service->family, address, text), service->port);
 }
 
@@ -220,7 +175,7 @@ bool health_service_is_listening(const struct health *health, const char *servic
     if (!service)
         return false;
     vec_each (&service->ports, port)
-        if (!port_is_listening(*port))
+        if (!(*port)->listener)
             return false;
     return service->ports.n > 0;
 }
@@ -232,7 +187,7 @@ static void move_service(struct checked_service *service)
     const address_vec *addresses = &service->health->addresses[service->family];
     size_t kept = 0;
     vec_each (&service->ports, port) {
-        if (addresses_contain(addresses, &port_address(*port)->address))
+        if (addresses_contain(addresses, &(*port)->address.address))
             service->ports.v[kept++] = *port;
         else
             port_close(*port);
@@ -241,8 +196,8 @@ static void move_service(struct checked_service *service)
     vec_each (addresses, address) {
         bool listens = false;
         for (size_t i = 0; i < service->ports.n; i++)
-            listens = listens || memcmp(&port_address(service->ports.v[i])->address, address,
-                                        sizeof(*address)) == 0;
+            listens = listens ||
+                      memcmp(&service->ports.v[i]->address.address, address, sizeof(*address)) == 0;
         if (!listens)
             vec_push(&service->ports, listen_at(service, address));
     }
@@ -300,16 +255,19 @@ void health_set_addresses(struct health *health, enum family family, bool all,
         move_service(service);
 }
 
+struct health *health_new(struct server *server)
+{
+    struct health *health = xcalloc(1, sizeof(*health));
+    health->server = server;
+    return health;
+}
+
 void health_free(struct health *health)
 {
-    if (!health)
-        return;
-    port_close(health->own);
-    for (int f = 0; f < FAMILY_COUNT; f++) {
-        hash_table_each (&health->services[f], struct checked_service, service)
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        hash_table_each (&health->services[i], struct checked_service, service)
             checked_service_free(service);
-        vec_free(&health->addresses[f]);
+        vec_free(&health->addresses[i]);
     }
-    ports_free(health->ports);
     free(health);
 }

@@ -7,9 +7,7 @@
  * The listening socket is created here: whether it is dual-stack must not depend on the library's
  * defaults or on the sysctl bindv6only.
  */
-#include "kube-nftd/serve.h"
-
-#include "kube-nftd/base.h"
+#include "http.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -120,11 +118,6 @@ void http_answer_header(struct http_answer *answer, const char *name, const char
     vec_push(&answer->headers, (struct http_header){name, value});
 }
 
-void http_answer_not_found(struct http_answer *answer)
-{
-    http_answer_text(answer, MHD_HTTP_NOT_FOUND, "404 page not found\n");
-}
-
 void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
 {
     va_list args;
@@ -160,22 +153,11 @@ void http_answer_json(struct http_answer *answer, unsigned status, char *body)
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
 }
 
-void http_answer_stream(struct http_answer *answer, const char *type,
-                        size_t (*more)(void *stream, char *to, size_t room),
-                        void (*end)(void *stream), void *stream)
-{
-    http_answer_header(answer, "Content-Type", "%s", type);
-    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
-    answer->more = more;
-    answer->end = end;
-    answer->stream = stream;
-}
-
 static ssize_t read_stream(void *cls, uint64_t at, char *to, size_t room)
 {
     const struct http_answer *answer = cls;
     (void)at;
-    size_t n = answer->more(answer->stream, to, room);
+    size_t n = answer->more(answer->ctx, to, room);
     return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
@@ -183,9 +165,7 @@ static void release(void *cls)
 {
     struct http_answer *answer = cls;
     if (answer->end)
-        answer->end(answer->stream);
-    if (answer->released)
-        answer->released(answer->released_ctx, answer->length);
+        answer->end(answer->ctx);
     free(answer->body);
     free(answer);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve.h"
-
-#include "kube-nftd/policy.h"
+#include "pages.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -9,24 +7,42 @@
 
 /* ---- connections ---- */
 
-bool connections_are_counted(const struct explain_sources *sources)
+bool connections_are_counted(const struct snapshot *now)
 {
-    for (int i = 0; i < FAMILY_COUNT && !sources->from_manifests; i++)
-        if (sources->family[i].ruleset &&
-            ruleset_counting(sources->family[i].ruleset) != COUNT_NOTHING)
+    for (int i = 0; i < FAMILY_COUNT && !now->from_manifests; i++)
+        if (now->family[i].ruleset && ruleset_counting(now->family[i].ruleset) != COUNT_NOTHING)
             return true;
     return false;
+}
+
+bool connections_read(const struct snapshot *now, double since)
+{
+    bool done = true;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (now->tables[i])
+            done = table_read_connections(now->tables[i], since) && done;
+    return done;
+}
+
+/* The time of the counts, which lets a client compute rates. */
+static double counted_at(const struct snapshot *now)
+{
+    double first = 0;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (now->family[i].ruleset)
+            first = clock_earlier(first, ruleset_connections_read(now->family[i].ruleset));
+    return first;
 }
 
 #define ALL_PORTS UINT32_MAX
 
 /* Sums all ports of a Service, or the one with @index, over both families. */
-static uint64_t connections_of(const struct explain_sources *sources,
-                               const struct service_state *state, uint32_t index)
+static uint64_t connections_of(const struct snapshot *now, const struct service_state *state,
+                               uint32_t index)
 {
     uint64_t total = 0;
     for (const struct port_state *port = state->ports; port; port = port->next) {
-        const struct ruleset *ruleset = sources->family[port->family].ruleset;
+        const struct ruleset *ruleset = now->family[port->family].ruleset;
         if (ruleset && (index == ALL_PORTS || port->index == index))
             total += ruleset_connections(ruleset, port->id);
     }
@@ -42,14 +58,13 @@ static int compare_totals(const void *a, const void *b)
     return order ? order : (p->port > q->port) - (p->port < q->port);
 }
 
-size_t connections_most(const struct explain_sources *sources, size_t most,
-                        port_connections_vec *out)
+size_t connections_most(const struct snapshot *now, size_t most, port_connections_vec *out)
 {
-    hash_table_each (policy_services(sources->policy), const struct service_state, it) {
+    hash_table_each (policy_services(now->policy), const struct service_state, it) {
         const struct service *service = it->service;
-        bool some = connections_of(sources, it, ALL_PORTS) > 0;
+        bool some = connections_of(now, it, ALL_PORTS) > 0;
         for (uint32_t i = 0; some && i < service->ports.n; i++) {
-            uint64_t total = connections_of(sources, it, i);
+            uint64_t total = connections_of(now, it, i);
             if (total > 0)
                 vec_push(out, (struct port_connections){service->id, &service->ports.v[i], total});
         }
@@ -71,40 +86,38 @@ struct problems {
     double waiting; /* seconds */
 };
 
-static bool is_pending(const struct explain_sources *from, const struct object_versions *versions)
+static bool is_pending(const struct snapshot *now, const struct object_versions *versions)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
-        if (from->family[i].ruleset && versions->family[i].concerned &&
-            !versions->family[i].applied)
+        if (now->family[i].ruleset && versions->family[i].concerned && !versions->family[i].applied)
             return true;
     return false;
 }
 
 /* Whether a version of the Service or of its slices is not applied yet. Checks the pending totals
  * first, which are nearly always 0. */
-static bool has_pending(const struct explain_sources *from, const char *id)
+static bool has_pending(const struct snapshot *now, const char *id)
 {
     object_versions_vec all = {0};
     struct object_versions own;
     bool some = false;
-    if (service_cache_counts(from->services).pending == 0 &&
-        endpoint_slice_cache_counts(from->slices).pending == 0)
+    if (service_cache_counts(now->services).pending == 0 &&
+        endpoint_slice_cache_counts(now->slices).pending == 0)
         return false;
-    if (service_cache_versions(from->services, id, &own))
+    if (service_cache_versions(now->services, id, &own))
         vec_push(&all, own);
-    endpoint_slice_cache_versions(from->slices, id, &all);
+    endpoint_slice_cache_versions(now->slices, id, &all);
     vec_each (&all, it)
-        some = some || is_pending(from, it);
+        some = some || is_pending(now, it);
     vec_free(&all);
     return some;
 }
 
-static struct problems problems_of(const struct explain_sources *from,
-                                   const struct service_state *state)
+static struct problems problems_of(const struct snapshot *now, const struct service_state *state)
 {
-    struct problems problems = {.pending = has_pending(from, state->service->id)};
+    struct problems problems = {.pending = has_pending(now, state->service->id)};
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct table_view *view = &from->family[i];
+        const struct table_view *view = &now->family[i];
         if (!view->ruleset || !state->service->has_cluster_ip[i])
             continue;
         problems.table_lost |= ruleset_is_lost(view->ruleset);
@@ -112,7 +125,7 @@ static struct problems problems_of(const struct explain_sources *from,
         problems.waiting = fmax(problems.waiting, view->waiting);
     }
     for (const struct port_state *port = state->ports; port; port = port->next) {
-        const struct ruleset *ruleset = from->family[port->family].ruleset;
+        const struct ruleset *ruleset = now->family[port->family].ruleset;
         bool some_refused = ruleset && ruleset_figures(ruleset)->refused > 0;
         for (const struct claim *it = port->claims; it; it = it->next_of_port) {
             const struct frontend_state *target = it->target;
@@ -128,11 +141,10 @@ static struct problems problems_of(const struct explain_sources *from,
 }
 
 /* Adds "state" (one word) and "stateText". */
-static void add_state(const struct explain_sources *from, const struct service_state *state,
-                      cJSON *to)
+static void add_state(const struct snapshot *now, const struct service_state *state, cJSON *to)
 {
-    const struct problems problems = problems_of(from, state);
-    const char *word = from->from_manifests ? "computed" : "applied", *more = NULL;
+    const struct problems problems = problems_of(now, state);
+    const char *word = now->from_manifests ? "computed" : "applied", *more = NULL;
     char *text = NULL;
     if (state->service->skipped) {
         word = state->service->type == TYPE_EXTERNAL_NAME ? "ExternalName" : "headless";
@@ -142,7 +154,7 @@ static void add_state(const struct explain_sources *from, const struct service_s
     } else if (problems.refused) {
         word = "rejected";
         more = "rejected by the kernel: see explain";
-    } else if (problems.pending && !from->from_manifests) {
+    } else if (problems.pending && !now->from_manifests) {
         word = "pending";
         if (problems.waiting >= 1)
             text = xasprintf("pending for %.0f s", floor(problems.waiting));
@@ -166,14 +178,14 @@ static void add_state(const struct explain_sources *from, const struct service_s
 
 /* Counts the endpoints in the slices. Dual-stack Services have each endpoint in slices of both
  * families, so only the family with more counts. */
-static void add_endpoints(const struct explain_sources *from, const char *service_id, cJSON *to)
+static void add_endpoints(const struct snapshot *now, const char *service_id, cJSON *to)
 {
     struct {
         size_t all, ready, serving, local;
     } counts[FAMILY_COUNT] = {0}, *most;
-    const char *here = policy_view(from->policy).here->location.node_name; /* interned */
+    const char *here = policy_view(now->policy).here->location.node_name; /* interned */
     const struct endpoint_slice *slice;
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(from->slices, service_id, i)); i++) {
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(now->slices, service_id, i)); i++) {
         if (!slice->has_family)
             continue;
         vec_each (&slice->endpoints, it) {
@@ -185,10 +197,9 @@ static void add_endpoints(const struct explain_sources *from, const char *servic
         }
     }
     most = &counts[counts[FAMILY_IPV6].all > counts[FAMILY_IPV4].all ? FAMILY_IPV6 : FAMILY_IPV4];
-    facts_add(cJSON_AddObjectToObject(to, "endpoints"), fact_number("all", (double)most->all),
-              fact_number("ready", (double)most->ready),
-              fact_number("serving", (double)most->serving),
-              fact_number("local", (double)most->local));
+    facts_add(cJSON_AddObjectToObject(to, "endpoints"), fact_number("all", most->all),
+              fact_number("ready", most->ready), fact_number("serving", most->serving),
+              fact_number("local", most->local));
 }
 
 static void add_addresses(cJSON *array, enum family family, const address_vec *addresses)
@@ -230,7 +241,7 @@ static cJSON *describe_id(const struct service *service)
     return item;
 }
 
-static cJSON *describe(const struct explain_sources *from, const struct service_state *state)
+static cJSON *describe(const struct snapshot *now, const struct service_state *state)
 {
     const struct service *service = state->service;
     cJSON *item = describe_id(service);
@@ -239,20 +250,19 @@ static cJSON *describe(const struct explain_sources *from, const struct service_
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"),
               fact_number("affinitySeconds", service->affinity_timeout));
     add_frontends(service, item);
-    add_endpoints(from, service->id, item);
-    if (connections_are_counted(from))
-        facts_add(item, fact_number("connections", (double)connections_of(from, state, ALL_PORTS)));
-    add_state(from, state, item);
+    add_endpoints(now, service->id, item);
+    if (connections_are_counted(now))
+        facts_add(item, fact_number("connections", connections_of(now, state, ALL_PORTS)));
+    add_state(now, state, item);
     return item;
 }
 
-static cJSON *describe_connections(const struct explain_sources *sources,
-                                   const struct service_state *state)
+static cJSON *describe_connections(const struct snapshot *now, const struct service_state *state)
 {
-    uint64_t total = connections_of(sources, state, ALL_PORTS);
+    uint64_t total = connections_of(now, state, ALL_PORTS);
     cJSON *item = total ? describe_id(state->service) : NULL;
     if (item)
-        facts_add(item, fact_number("connections", (double)total));
+        facts_add(item, fact_number("connections", total));
     return item;
 }
 
@@ -271,22 +281,22 @@ static bool is_selected(const struct list_query *query, const struct service *se
 
 /* ---- all at once ---- */
 
-static cJSON *make_head(const struct explain_sources *from, const char *kind)
+static cJSON *make_head(const struct snapshot *now, const char *kind)
 {
     cJSON *head = cJSON_CreateObject();
     facts_add(head, fact_text("kind", kind), fact_number("schema", 1),
-              fact_text("version", KUBE_NFTD_VERSION), fact_text("node", from->node_name),
-              fact_text("computedFrom", from->from_manifests ? "manifests" : "daemon"));
+              fact_text("version", KUBE_NFTD_VERSION), fact_text("node", now->node_name),
+              fact_text("computedFrom", now->from_manifests ? "manifests" : "daemon"));
     return head;
 }
 
-cJSON *list_facts(const struct explain_sources *sources, const void *query)
+cJSON *list_services(const struct snapshot *now, const void *query)
 {
-    cJSON *root = make_head(sources, LIST_KIND);
+    cJSON *root = make_head(now, LIST_KIND);
     cJSON *items = cJSON_AddArrayToObject(root, "items");
-    hash_table_each (policy_services(sources->policy), const struct service_state, it)
+    hash_table_each (policy_services(now->policy), const struct service_state, it)
         if (is_selected(query, it->service))
-            cJSON_AddItemToArray(items, describe(sources, it));
+            cJSON_AddItemToArray(items, describe(now, it));
     return root;
 }
 
@@ -300,11 +310,11 @@ cJSON *list_facts(const struct explain_sources *sources, const void *query)
 #define COUNTED_SECONDS 0.1
 
 struct walk {
-    struct list_page *page;
-    bool connections;            /* answers /connections rather than /list */
-    struct explain_sources from; /* valid while a piece is generated */
-    struct list_query query;     /* its texts are owned */
-    double begun;                /* clock_monotonic */
+    struct server *server;
+    bool connections;        /* answers /connections rather than /list */
+    struct snapshot now;     /* valid while a piece is generated */
+    struct list_query query; /* its texts are owned */
+    double begun;            /* clock_monotonic */
     size_t cursor;
     bool some, done;
     VEC(char) text; /* the current piece */
@@ -321,8 +331,8 @@ static void put_service(void *ctx, void *item)
     struct walk *walk = ctx;
     const struct service_state *state = item;
     cJSON *facts = !is_selected(&walk->query, state->service) ? NULL
-                   : walk->connections ? describe_connections(&walk->from, state)
-                                       : describe(&walk->from, state);
+                   : walk->connections ? describe_connections(&walk->now, state)
+                                       : describe(&walk->now, state);
     if (!facts)
         return;
     char *text = facts_print(facts);
@@ -336,23 +346,21 @@ static void put_service(void *ctx, void *item)
 /* Generates the next piece, if any. */
 static void make_piece(struct walk *walk)
 {
-    struct list_page *page = walk->page;
     double end = clock_monotonic() + PIECE_SECONDS;
     vec_clear(&walk->text);
     walk->sent = 0;
     if (walk->done)
         return;
-    walk->done = !page->sources(page->ctx, &walk->from);
+    server_read(walk->server, &walk->now);
     while (!walk->done && clock_monotonic() < end) {
-        if (!page->counted(page->ctx, walk->begun - COUNTED_SECONDS))
+        if (!connections_read(&walk->now, walk->begun - COUNTED_SECONDS))
             continue;
         walk->cursor =
-            hash_table_scan(policy_services(walk->from.policy), walk->cursor, put_service, walk);
+            hash_table_scan(policy_services(walk->now.policy), walk->cursor, put_service, walk);
         walk->done = walk->cursor == 0;
     }
     if (walk->done && walk->connections) {
-        /* The time of the counts lets a client compute rates. */
-        char *text = xasprintf("\n],\"countedAt\":%.6f}\n", page->counted_at(page->ctx));
+        char *text = xasprintf("\n],\"countedAt\":%.6f}\n", counted_at(&walk->now));
         put(walk, text);
         free(text);
     } else if (walk->done) {
@@ -377,51 +385,56 @@ static size_t send_piece(void *ctx, char *to, size_t room)
 static void end(void *ctx)
 {
     struct walk *walk = ctx;
-    walk->page->open--;
+    walk->server->lists--;
     vec_free(&walk->text);
     free((char *)walk->query.namespace);
     free((char *)walk->query.name);
     free(walk);
 }
 
-static void answer_list(struct list_page *page, bool connections,
-                        const struct http_request *request, struct http_answer *answer)
+static void answer_in_pieces(struct server *server, const struct snapshot *now, bool connections,
+                             const struct http_request *request, struct http_answer *answer)
 {
-    struct explain_sources sources;
     if (!http_answer_reads(request, answer))
         return;
-    if (!page->sources(page->ctx, &sources) || !sources.complete) {
+    if (!now->complete) {
         http_answer_text(answer, 503, "not all Services and EndpointSlices are known yet\n");
         return;
     }
-    if (page->open >= OPEN_MOST) {
+    if (server->lists >= OPEN_MOST) {
         http_answer_busy(answer);
         return;
     }
     struct walk *walk = xcalloc(1, sizeof(*walk));
-    *walk = (struct walk){.page = page,
+    *walk = (struct walk){.server = server,
                           .connections = connections,
                           .query = {xstrdup(http_request_argument(request, "namespace")),
                                     xstrdup(http_request_argument(request, "name"))},
                           .begun = clock_monotonic()};
-    page->open++;
-    cJSON *head = make_head(&sources, connections ? CONNECTIONS_KIND : LIST_KIND);
+    server->lists++;
+    cJSON *head = make_head(now, connections ? CONNECTIONS_KIND : LIST_KIND);
     char *text = facts_print(head);
     text[strlen(text) - 1] = '\0'; /* the closing brace comes last */
     put(walk, text);
     put(walk, ",\"items\":[");
     free(text);
     cJSON_Delete(head);
-    http_answer_stream(answer, "application/json", send_piece, end, walk);
+    http_answer_json(answer, 200, NULL);
+    answer->more = send_piece;
+    answer->end = end;
+    answer->ctx = walk;
 }
 
-void list_answer(void *page, const struct http_request *request, struct http_answer *answer)
+/* /list[?namespace=PATTERN][&name=PATTERN] */
+void answer_list(struct server *server, const struct snapshot *now,
+                 const struct http_request *request, struct http_answer *answer)
 {
-    answer_list(page, false, request, answer);
+    answer_in_pieces(server, now, false, request, answer);
 }
 
-void list_answer_connections(void *page, const struct http_request *request,
-                             struct http_answer *answer)
+/* Likewise; omits Services without connections. */
+void answer_connections(struct server *server, const struct snapshot *now,
+                        const struct http_request *request, struct http_answer *answer)
 {
-    answer_list(page, true, request, answer);
+    answer_in_pieces(server, now, true, request, answer);
 }

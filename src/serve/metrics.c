@@ -5,9 +5,8 @@
  * kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total is omitted: unused objects are deleted
  * in ordinary transactions here, so nothing could be counted.
  */
-#include "kube-nftd/serve.h"
+#include "pages.h"
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/commit.h"
 
 #include <math.h>
@@ -40,9 +39,9 @@
 #define ARCHITECTURE "unknown"
 #endif
 
-/* The struct that contains a value: metrics_sources, or one per IP family in use or per kind of
+/* The struct that contains a value: the snapshot, or one per IP family in use or per kind of
  * object. CONSTANT: the value is 1. */
-enum place { CONSTANT, ONCE, OF_FAMILY, OF_SYNCS, OF_TABLE, OF_FLOWS, OF_KIND };
+enum place { CONSTANT, ONCE, OF_PROCESS, OF_FAMILY, OF_SYNCS, OF_TABLE, OF_FLOWS, OF_KIND };
 
 struct member {
     enum { NONE, WHOLE, FLOATING, HISTOGRAM } type;
@@ -56,14 +55,29 @@ struct metric {
     struct member when; /* no sample while this and the value are 0; NONE: always a sample */
     struct metrics_label labels[METRICS_LABELS_MOST];
     /* Replaces all of the above: writes samples with arbitrary labels. */
-    void (*write)(const struct metrics_sources *sources, struct metrics_page *page);
+    void (*write)(const struct snapshot *now, struct metrics_page *page);
 };
 
 /* ---- samples with arbitrary labels ---- */
 
-static void write_connections(const struct metrics_sources *sources, struct metrics_page *page)
+/* A scrape refreshes connection counts older than COUNTED_SECONDS for READ_SECONDS at most. If that
+ * does not suffice, it shows the previous counts, and the next scrape gets the new ones. */
+#define COUNTED_SECONDS 5.0
+#define READ_SECONDS 0.001
+#define CONNECTIONS_MOST 1000
+#define CONNECTIONS_MOST_TEXT "1,000"
+
+static void write_connections(const struct snapshot *now, struct metrics_page *page)
 {
-    vec_each (&sources->busiest, it) {
+    double begun = clock_monotonic();
+    port_connections_vec busiest = {0};
+    if (!connections_are_counted(now))
+        return;
+    while (!connections_read(now, begun - COUNTED_SECONDS) &&
+           clock_monotonic() < begun + READ_SECONDS)
+        continue;
+    size_t omitted = connections_most(now, CONNECTIONS_MOST, &busiest);
+    vec_each (&busiest, it) {
         size_t length = strcspn(it->service_id, "/");
         char *namespace = xstrndup(it->service_id, length), number[8];
         snprintf(number, sizeof(number), "%u", it->port->port);
@@ -73,11 +87,15 @@ static void write_connections(const struct metrics_sources *sources, struct metr
         metrics_sample(page, labels, 3, (double)it->total);
         free(namespace);
     }
+    vec_free(&busiest);
+    metrics_family(page, "kube_nftd_service_connections_omitted", "gauge",
+                   "Service ports with connections that are not among those.");
+    metrics_sample(page, NULL, 0, (double)omitted);
 }
 
-static void write_requests(const struct metrics_sources *sources, struct metrics_page *page)
+static void write_requests(const struct snapshot *now, struct metrics_page *page)
 {
-    const struct request_stats *requests = sources->requests;
+    const struct request_stats *requests = now->requests;
     for (size_t i = 0; requests && i < requests->counts.n; i++) {
         const struct request_count *it = &requests->counts.v[i];
         char code[24];
@@ -89,14 +107,20 @@ static void write_requests(const struct metrics_sources *sources, struct metrics
     }
 }
 
-static void write_request_times(const struct metrics_sources *sources, struct metrics_page *page)
+static void write_request_times(const struct snapshot *now, struct metrics_page *page)
 {
-    const struct request_stats *requests = sources->requests;
+    const struct request_stats *requests = now->requests;
     for (size_t i = 0; requests && i < requests->times.n; i++) {
         const struct request_times *it = &requests->times.v[i];
         const struct metrics_label labels[] = {{"host", requests->host}, {"verb", it->method}};
         metrics_histogram(page, labels, 2, &it->seconds);
     }
+}
+
+static void write_dropped_lines(const struct snapshot *now, struct metrics_page *page)
+{
+    (void)now;
+    metrics_sample(page, NULL, 0, (double)log_lines_dropped());
 }
 
 /* ---- the list ---- */
@@ -110,7 +134,8 @@ static void write_request_times(const struct metrics_sources *sources, struct me
             offsetof(type, member), sizeof(((const type *)NULL)->member)                           \
     }
 
-#define ONCE(member) .place = ONCE, .value = MEMBER(struct metrics_sources, member)
+#define ONCE(member) .place = ONCE, .value = MEMBER(struct snapshot, member)
+#define PROCESS(member) .place = OF_PROCESS, .value = MEMBER(struct process_usage, member)
 #define FAMILY(member) .place = OF_FAMILY, .value = MEMBER(struct table_view, member)
 #define SYNCS(member) .place = OF_SYNCS, .value = MEMBER(struct sync_figures, member)
 #define TABLE(member) .place = OF_TABLE, .value = MEMBER(struct ruleset_figures, member)
@@ -148,64 +173,63 @@ static const struct metric metrics[] = {
     {SYNCS(without_local.external), WHEN(struct sync_figures, last_success),
      LABEL("traffic_policy", "external")},
     {"kubeproxy_sync_proxy_rules_endpoint_changes_pending", "gauge",
-     "Changed EndpointSlices that are not applied yet.", ONCE(proxy.slices_pending)},
+     "Changed EndpointSlices that are not applied yet.", ONCE(slices_pending)},
     {"kubeproxy_sync_proxy_rules_endpoint_changes_total", "counter",
      "EndpointSlices of Services that were received or deleted; counts unchanged ones too.",
-     ONCE(proxy.slice_changes)},
+     ONCE(slice_changes)},
     {"kubeproxy_sync_proxy_rules_service_changes_pending", "gauge",
-     "Changed Services that are not applied yet.", ONCE(proxy.services_pending)},
+     "Changed Services that are not applied yet.", ONCE(services_pending)},
     {"kubeproxy_sync_proxy_rules_service_changes_total", "counter",
      "Services that were received or deleted; counts unchanged ones too, once per IP family.",
-     ONCE(proxy.service_changes)},
+     ONCE(service_changes)},
     {"kubeproxy_conntrack_reconciler_sync_duration_seconds", "histogram",
      "Duration of scans of the conntrack table.", FLOWS(scan_seconds)},
     {"kubeproxy_conntrack_reconciler_deleted_entries_total", "counter",
      "Deleted conntrack entries of stale UDP flows.", FLOWS(deleted),
      WHEN(struct flow_cleaner_stats, scans)},
     {"kubeproxy_proxy_healthz_total", "counter",
-     "Responses of /healthz on the health address, by status code.", ONCE(health.healthz.good),
-     WHEN(struct metrics_sources, health.healthz.good), LABEL("code", "200")},
-    {ONCE(health.healthz.bad), WHEN(struct metrics_sources, health.healthz.bad),
+     "Responses of /healthz on the health address, by status code.",
+     ONCE(health_counts.healthz.good), WHEN(struct snapshot, health_counts.healthz.good),
+     LABEL("code", "200")},
+    {ONCE(health_counts.healthz.bad), WHEN(struct snapshot, health_counts.healthz.bad),
      LABEL("code", "503")},
     {"kubeproxy_proxy_livez_total", "counter",
-     "Responses of /livez on the health address, by status code.", ONCE(health.livez.good),
-     WHEN(struct metrics_sources, health.livez.good), LABEL("code", "200")},
-    {ONCE(health.livez.bad), WHEN(struct metrics_sources, health.livez.bad), LABEL("code", "503")},
+     "Responses of /livez on the health address, by status code.", ONCE(health_counts.livez.good),
+     WHEN(struct snapshot, health_counts.livez.good), LABEL("code", "200")},
+    {ONCE(health_counts.livez.bad), WHEN(struct snapshot, health_counts.livez.bad),
+     LABEL("code", "503")},
 
     {"kube_nftd_frontends", "gauge",
      "Frontends: addresses and ports that are proxied, rejected or dropped.", FAMILY(frontends)},
-    {"kube_nftd_services", "gauge", "Services in the cache.", ONCE(proxy.services)},
-    {"kube_nftd_endpoint_slices", "gauge", "EndpointSlices in the cache.", ONCE(proxy.slices)},
+    {"kube_nftd_services", "gauge", "Services in the cache.", ONCE(n_services)},
+    {"kube_nftd_endpoint_slices", "gauge", "EndpointSlices in the cache.", ONCE(n_slices)},
     {"kube_nftd_objects_left_out_total", "counter",
      "Received objects that are invalid; the last good version of each stays active.",
-     ONCE(proxy.left_out[KIND_SERVICE]), LABEL("kind", "Service")},
-    {ONCE(proxy.left_out[KIND_ENDPOINTSLICE]), LABEL("kind", "EndpointSlice")},
-    {ONCE(proxy.left_out[KIND_SERVICECIDR]), LABEL("kind", "ServiceCIDR")},
-    {ONCE(proxy.left_out[KIND_NODE]), LABEL("kind", "Node")},
+     ONCE(invalid[KIND_SERVICE]), LABEL("kind", "Service")},
+    {ONCE(invalid[KIND_ENDPOINTSLICE]), LABEL("kind", "EndpointSlice")},
+    {ONCE(invalid[KIND_SERVICECIDR]), LABEL("kind", "ServiceCIDR")},
+    {ONCE(invalid[KIND_NODE]), LABEL("kind", "Node")},
     {"kube_nftd_frontends_claimed_twice", "gauge",
-     "Frontends that several service ports claim; one of these gets each.", ONCE(proxy.conflicts)},
+     "Frontends that several service ports claim; one of these gets each.", ONCE(conflicts)},
     {"kube_nftd_frontends_reserved", "gauge",
      "Addresses and ports of the API server that Services claim as external or load-balancer "
      "addresses; no Service gets them.",
-     ONCE(proxy.reserved)},
+     ONCE(reserved)},
     {"kube_nftd_repairs_total", "counter", "Repairs of the table after changes by other programs.",
      FAMILY(repairs)},
     {"kube_nftd_drift_elements", "gauge",
      "Elements that audits found changed, missing or unexpected since startup, and repaired.",
      FAMILY(drift)},
-    {"kube_nftd_audits_total", "counter", "Completed audits of all tables.", ONCE(proxy.audits)},
+    {"kube_nftd_audits_total", "counter", "Completed audits of all tables.", ONCE(audits)},
     {"kube_nftd_affinity_records", "gauge",
      "Session affinity records at the last audit: clients with a remembered endpoint.",
      TABLE(records), WHEN(struct ruleset_figures, records_known)},
     {"kube_nftd_affinity_records_most", "gauge",
      "Capacity for session affinity records; 0 before the first audit.", TABLE(most_records)},
     {"kube_nftd_service_connections_total", "counter",
-     "New connections to a Service port, with --count-connections: the " METRICS_CONNECTIONS_TEXT
+     "New connections to a Service port, with --count-connections: the " CONNECTIONS_MOST_TEXT
      " ports with the most.",
      .write = write_connections},
-    {"kube_nftd_service_connections_omitted", "gauge",
-     "Service ports with connections that are not among those.", ONCE(omitted),
-     WHEN(struct metrics_sources, counted)},
     {"kube_nftd_transactions_total", "counter", "Transactions that the kernel accepted.",
      SYNCS(transactions)},
     {"kube_nftd_transaction_bytes_total", "counter", "Size of the accepted transactions.",
@@ -274,26 +298,25 @@ static const struct metric metrics[] = {
     {"rest_client_request_duration_seconds", "histogram",
      "Duration of requests to the API server except watches.", .write = write_request_times},
     {"kube_nftd_events_total", "counter", "Kubernetes Events, by result.", ONCE(events.dropped),
-     WHEN(struct metrics_sources, has_events), LABEL("result", "dropped")},
-    {ONCE(events.failed), WHEN(struct metrics_sources, has_events), LABEL("result", "failed")},
-    {ONCE(events.posted), WHEN(struct metrics_sources, has_events), LABEL("result", "posted")},
-    {ONCE(events.repeated), WHEN(struct metrics_sources, has_events), LABEL("result", "repeated")},
+     WHEN(struct snapshot, has_events), LABEL("result", "dropped")},
+    {ONCE(events.failed), WHEN(struct snapshot, has_events), LABEL("result", "failed")},
+    {ONCE(events.posted), WHEN(struct snapshot, has_events), LABEL("result", "posted")},
+    {ONCE(events.repeated), WHEN(struct snapshot, has_events), LABEL("result", "repeated")},
     {"kubernetes_feature_enabled", "gauge",
-     "Whether the behaviour of a Kubernetes feature gate is enabled.", ONCE(proxy.external_ips),
+     "Whether the behaviour of a Kubernetes feature gate is enabled.", ONCE(external_ips),
      GATE("AllowServiceExternalIPs", "DEPRECATED")},
     {GATE("MultiCIDRServiceAllocator", "")},
     {GATE("NFTablesProxyMode", "")},
     {GATE("PreferSameTrafficDistribution", "")},
 
-    {"process_cpu_seconds_total", "counter", "User and system CPU time.",
-     ONCE(process.cpu_seconds)},
-    {"process_resident_memory_bytes", "gauge", "Resident memory.", ONCE(process.resident)},
-    {"process_virtual_memory_bytes", "gauge", "Virtual memory.", ONCE(process.virtual)},
-    {"process_start_time_seconds", "gauge", "Start time of the process.", ONCE(process.started)},
-    {"process_open_fds", "gauge", "Open file descriptors.", ONCE(process.descriptors)},
-    {"process_max_fds", "gauge", "Limit of open file descriptors.", ONCE(process.descriptor_limit)},
+    {"process_cpu_seconds_total", "counter", "User and system CPU time.", PROCESS(cpu_seconds)},
+    {"process_resident_memory_bytes", "gauge", "Resident memory.", PROCESS(resident)},
+    {"process_virtual_memory_bytes", "gauge", "Virtual memory.", PROCESS(virtual)},
+    {"process_start_time_seconds", "gauge", "Start time of the process.", PROCESS(started)},
+    {"process_open_fds", "gauge", "Open file descriptors.", PROCESS(descriptors)},
+    {"process_max_fds", "gauge", "Limit of open file descriptors.", PROCESS(descriptor_limit)},
     {"kube_nftd_log_lines_dropped_total", "counter",
-     "Log lines dropped because stderr would have blocked.", ONCE(log_lines_dropped)},
+     "Log lines dropped because stderr would have blocked.", .write = write_dropped_lines},
     {"kubernetes_build_info", "gauge",
      "1, labelled with the version of kube-nftd; labels that do not apply are empty.",
      .labels = {{"build_date", ""},
@@ -312,18 +335,21 @@ static const struct metric metrics[] = {
 /* ---- the page ---- */
 
 /* The struct number @i at @place; NULL if there is none. */
-static const void *base_of(const struct metrics_sources *sources, enum place place, int i)
+static const void *base_of(const struct snapshot *now, const struct process_usage *process,
+                           enum place place, int i)
 {
-    const struct table_view *family = &sources->proxy.family[i % FAMILY_COUNT];
+    const struct table_view *family = &now->family[i % FAMILY_COUNT];
     if (place == CONSTANT || place == ONCE)
-        return sources;
+        return now;
+    if (place == OF_PROCESS)
+        return process;
     if (place == OF_KIND)
-        return sources->reflectors[i].resource ? &sources->reflectors[i] : NULL;
+        return now->watch[i].resource ? &now->watch[i] : NULL;
     if (!family->in_use)
         return NULL;
     return place == OF_SYNCS   ? (const void *)family->syncs
            : place == OF_TABLE ? (const void *)family->table
-           : place == OF_FLOWS ? (const void *)sources->flows[i]
+           : place == OF_FLOWS ? (const void *)now->flows[i]
                                : family;
 }
 
@@ -372,32 +398,34 @@ static void write_value(const struct metric *metric, const void *base, struct me
         metrics_sample(page, labels, n, value);
 }
 
-static void write_values(const struct metric *metric, const struct metrics_sources *sources,
-                         struct metrics_page *page)
+static void write_values(const struct metric *metric, const struct snapshot *now,
+                         const struct process_usage *process, struct metrics_page *page)
 {
-    int n = metric->place <= ONCE ? 1 : metric->place == OF_KIND ? KIND_COUNT : FAMILY_COUNT;
+    int n = metric->place <= OF_PROCESS ? 1 : metric->place == OF_KIND ? KIND_COUNT : FAMILY_COUNT;
     for (int i = 0; i < n; i++) {
-        const void *base = base_of(sources, metric->place, i);
+        const void *base = base_of(now, process, metric->place, i);
         struct metrics_label own = {NULL, NULL};
         if (!base)
             continue;
         if (metric->place == OF_KIND)
-            own = (struct metrics_label){"resource", sources->reflectors[i].resource};
-        else if (metric->place > ONCE)
+            own = (struct metrics_label){"resource", now->watch[i].resource};
+        else if (metric->place > OF_PROCESS)
             own = (struct metrics_label){"ip_family", family_name((enum family)i)};
         write_value(metric, base, own, page);
     }
 }
 
-void metrics_write(const struct metrics_sources *sources, struct metrics_page *page)
+void metrics_write(const struct snapshot *now, struct metrics_page *page)
 {
+    struct process_usage process;
+    process_usage_read(&process);
     for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
         const struct metric *metric = &metrics[i];
         if (metric->name)
             metrics_family(page, metric->name, metric->type, metric->help);
         if (metric->write)
-            metric->write(sources, page);
+            metric->write(now, page);
         else
-            write_values(metric, sources, page);
+            write_values(metric, now, &process, page);
     }
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve.h"
-
-#include "kube-nftd/base.h"
+/* The pages with metrics: their text format, and gzip on request. */
+#include "pages.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+/* A shorter page is not worth compressing. */
+#define COMPRESSED_FROM 4096
 
 /* Size of a printed number. */
 #define NUMBER_SIZE 32
@@ -70,13 +74,14 @@ static void put_line(struct metrics_page *page, const char *suffix,
 
 /* ---- the page ---- */
 
-char *metrics_print(metrics_fn write, void *ctx, size_t *length)
+char *metrics_print(void (*write)(const struct snapshot *now, struct metrics_page *page),
+                    const struct snapshot *now, size_t *length)
 {
     char *text = NULL;
     struct metrics_page page = {.out = open_memstream(&text, length)};
     if (!page.out)
         alloc_failed();
-    write(ctx, &page);
+    write(now, &page);
     bool failed = ferror(page.out);
     if (fclose(page.out) != 0 || failed)
         alloc_failed();
@@ -114,4 +119,105 @@ void metrics_histogram(struct metrics_page *page, const struct metrics_label *la
     }
     put_line(page, "_sum", labels, n, histogram->sum);
     put_line(page, "_count", labels, n, (double)count);
+}
+
+/* ---- gzip ---- */
+
+/* Of deflateInit2(): the largest window, and a gzip header instead of zlib's. */
+#define WINDOW_BITS (15 + 16)
+#define MEMORY_LEVEL 8
+
+/* Whether a header Accept-Encoding (NULL: none) accepts gzip: it names gzip, x-gzip or *, with a
+ * quality (";q=0.5") other than 0. */
+static bool takes_gzip(const char *accept_encoding)
+{
+    char *list = xstrdup(accept_encoding ? accept_encoding : ""), *rest = list, *item;
+    bool any = false, gzip = false, named = false;
+    while (!named && (item = strsep(&rest, ","))) {
+        item += strspn(item, " \t");
+        size_t length = strcspn(item, " \t;");
+        const char *quality = item + length + strspn(item + length, " \t;");
+        bool taken = strncasecmp(quality, "q=", 2) != 0 || strtod(quality + 2, NULL) > 0;
+        item[length] = '\0';
+        named = strcasecmp(item, "gzip") == 0 || strcasecmp(item, "x-gzip") == 0;
+        if (named)
+            gzip = taken;
+        else if (strcmp(item, "*") == 0)
+            any = taken;
+    }
+    free(list);
+    return named ? gzip : any;
+}
+
+/* Compresses the non-empty body of @answer; leaves it unchanged on failure. */
+static void compress_body(struct http_answer *answer)
+{
+    z_stream stream = {0};
+    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, WINDOW_BITS, MEMORY_LEVEL,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
+        return;
+    size_t room = deflateBound(&stream, answer->length);
+    char *compressed = xcalloc(room, 1);
+    stream.next_in = (z_const Bytef *)answer->body;
+    stream.avail_in = (uInt)answer->length;
+    stream.next_out = (Bytef *)compressed;
+    stream.avail_out = (uInt)room;
+    bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+    deflateEnd(&stream);
+    if (!done) {
+        free(compressed);
+        return;
+    }
+    free(answer->body);
+    answer->body = compressed;
+    answer->length = stream.total_out;
+    http_answer_header(answer, "Content-Encoding", "gzip");
+}
+
+/* ---- answers ---- */
+
+static void answer_page(void (*write)(const struct snapshot *now, struct metrics_page *page),
+                        const struct snapshot *now, const struct http_request *request,
+                        struct http_answer *answer)
+{
+    http_answer_header(answer, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+    http_answer_header(answer, "Vary", "Accept-Encoding");
+    answer->body = metrics_print(write, now, &answer->length);
+    if (answer->length >= COMPRESSED_FROM &&
+        takes_gzip(http_request_header(request, "Accept-Encoding")))
+        compress_body(answer);
+}
+
+void answer_metrics(struct server *server, const struct snapshot *now,
+                    const struct http_request *request, struct http_answer *answer)
+{
+    (void)server;
+    answer_page(metrics_write, now, request, answer);
+}
+
+/* The only check always passes. */
+static void write_slis(const struct snapshot *now, struct metrics_page *page)
+{
+    static const struct metrics_label check[] = {{"name", "ping"}, {"type", "healthz"}},
+                                      passed[] = {{"name", "ping"},
+                                                  {"status", "success"},
+                                                  {"type", "healthz"}};
+    if (now->health_counts.checks == 0)
+        return;
+    metrics_family(page, "kubernetes_healthcheck", "gauge", "Whether the /healthz check passes.");
+    metrics_sample(page, check, 2, 1);
+    metrics_family(page, "kubernetes_healthchecks_total", "counter",
+                   "Checks of /healthz, by result.");
+    metrics_sample(page, passed, 3, (double)now->health_counts.checks);
+}
+
+void answer_slis(struct server *server, const struct snapshot *now,
+                 const struct http_request *request, struct http_answer *answer)
+{
+    if (strcmp(request->method, "DELETE") != 0) {
+        answer_page(write_slis, now, request, answer);
+        return;
+    }
+    server->counts.checks = 0;
+    http_answer_text(answer, 200, "metrics reset\n");
 }

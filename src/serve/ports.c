@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "ports.h"
-
-#include "kube-nftd/base.h"
+#include "http.h"
 
 #include <ev.h>
 #include <utlist.h>
@@ -11,21 +9,8 @@
 /* Every so many retries, all sockets are retried and failures reported. */
 #define ALL_EVERY 25
 
-struct port {
-    struct port *prev, *next; /* in ports->waiting while listener is NULL */
-    struct ports *ports;
-    struct listen_address address;
-    struct http_listener *listener;
-    const struct port_event *event;
-    const char *id; /* of the object of the event */
-    http_answer_fn answer;
-    void *ctx;
-    char *name;
-};
-
 struct ports {
     struct ev_loop *loop;
-    const char *subsystem;
     const struct event_sink *events; /* NULL: no events */
     struct port *waiting;            /* the head is retried next */
     unsigned tries;                  /* until all are retried */
@@ -41,14 +26,14 @@ static bool try_to_listen(struct port *port, struct error *err)
 
 static void report(const struct port *port, const char *why)
 {
-    const struct port_event *event = port->event;
+    const struct port_kind *kind = port->kind;
     char *where = listen_address_format(&port->address);
-    char *note = xasprintf("%s%s%s: %s", event->before, where, event->after, why);
-    event_report(port->ports->events, &(struct object_event){.kind = event->kind,
+    char *note = xasprintf("%s%s%s: %s", kind->before, where, kind->after, why);
+    event_report(port->ports->events, &(struct object_event){.kind = kind->object,
                                                              .id = port->id,
                                                              .type = EVENT_WARNING,
-                                                             .reason = event->reason,
-                                                             .action = event->action,
+                                                             .reason = kind->reason,
+                                                             .action = kind->action,
                                                              .note = note});
     free(note);
     free(where);
@@ -68,7 +53,7 @@ static bool try_again(struct port *port, bool reports)
     bool done = try_to_listen(port, &err);
     if (done) {
         no_longer_waits(port);
-        log_info(port->ports->subsystem, "listening after retries %s", port->name);
+        log_info(port->kind->subsystem, "listening after retries %s", port->name);
     } else if (reports) {
         report(port, err.text);
     }
@@ -99,11 +84,10 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
     }
 }
 
-struct ports *ports_new(struct ev_loop *loop, const char *subsystem,
-                        const struct event_sink *events)
+struct ports *ports_new(struct ev_loop *loop, const struct event_sink *events)
 {
     struct ports *ports = xcalloc(1, sizeof(*ports));
-    *ports = (struct ports){.loop = loop, .subsystem = subsystem, .events = events};
+    *ports = (struct ports){.loop = loop, .events = events};
     ev_timer_init(&ports->retry, on_retry, RETRY_SECONDS, RETRY_SECONDS);
     ports->retry.data = ports;
     return ports;
@@ -111,33 +95,28 @@ struct ports *ports_new(struct ev_loop *loop, const char *subsystem,
 
 void ports_free(struct ports *ports)
 {
-    if (ports)
-        ev_timer_stop(ports->loop, &ports->retry);
+    ev_timer_stop(ports->loop, &ports->retry);
     free(ports);
 }
 
 struct port *port_open(struct ports *ports, const struct listen_address *address,
-                       const struct port_event *event, const char *id, http_answer_fn answer,
+                       const struct port_kind *kind, const char *id, http_answer_fn answer,
                        void *ctx, const char *name, ...)
 {
     struct error err = {0};
     struct port *port = xcalloc(1, sizeof(*port));
-    *port = (struct port){.ports = ports,
-                          .address = *address,
-                          .event = event,
-                          .id = id,
-                          .answer = answer,
-                          .ctx = ctx};
+    *port = (struct port){
+        .ports = ports, .address = *address, .kind = kind, .id = id, .answer = answer, .ctx = ctx};
     va_list args;
     va_start(args, name);
     port->name = xvasprintf(name, args);
     va_end(args);
     if (try_to_listen(port, &err)) {
-        log_debug(2, ports->subsystem, "listening %s", port->name);
+        log_debug(2, kind->subsystem, "listening %s", port->name);
         return port;
     }
-    log_warn(ports->subsystem, "cannot listen, retrying every %.1f s %s error=\"%s\"",
-             RETRY_SECONDS, port->name, err.text);
+    log_warn(kind->subsystem, "cannot listen, retrying every %.1f s %s error=\"%s\"", RETRY_SECONDS,
+             port->name, err.text);
     report(port, err.text);
     error_clear(&err);
     if (!ports->waiting) {
@@ -162,14 +141,4 @@ void port_close(struct port *port)
     http_listener_close(port->listener);
     free(port->name);
     free(port);
-}
-
-bool port_is_listening(const struct port *port)
-{
-    return port->listener != NULL;
-}
-
-const struct listen_address *port_address(const struct port *port)
-{
-    return &port->address;
 }

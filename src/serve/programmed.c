@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve.h"
+#include "pages.h"
 
 #include <string.h>
 
 /* The state of an answer under construction. */
 struct page {
-    const struct explain_sources *sources;
+    const struct snapshot *now;
     bool refused[FAMILY_COUNT]; /* the kernel rejected a frontend of the Service */
     cJSON *json;
     const char *reason; /* why not all is applied; NULL: it is */
 };
 
 /* Whether the kernel rejected a frontend of the Service @id. */
-static bool is_refused(const struct explain_sources *sources, const char *id, enum family family)
+static bool is_refused(const struct snapshot *now, const char *id, enum family family)
 {
-    const struct service_state *service = policy_find_service(sources->policy, id);
-    const struct ruleset *ruleset = sources->family[family].ruleset;
+    const struct service_state *service = policy_find_service(now->policy, id);
+    const struct ruleset *ruleset = now->family[family].ruleset;
     for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
         for (const struct claim *it = port->claims; it; it = it->next_of_port)
             if (port->family == family && it->target->winner == port &&
@@ -40,7 +40,7 @@ static void add_versions(struct page *page, cJSON *object, const struct object_v
     }
     cJSON *kernel = cJSON_AddObjectToObject(object, "inKernel");
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct table_view *table = &page->sources->family[i];
+        const struct table_view *table = &page->now->family[i];
         if (!table->in_use || !versions->family[i].concerned)
             continue;
         add_version(kernel, family_name((enum family)i),
@@ -58,7 +58,7 @@ static void add_slices(struct page *page, const char *service_id)
 {
     object_versions_vec all = {0};
     cJSON *slices = cJSON_AddArrayToObject(page->json, "endpointSlices");
-    endpoint_slice_cache_versions(page->sources->slices, service_id, &all);
+    endpoint_slice_cache_versions(page->now->slices, service_id, &all);
     vec_each (&all, it) {
         cJSON *slice = facts_append(slices);
         const char *slash = strchr(it->id, '/');
@@ -71,15 +71,15 @@ static void add_slices(struct page *page, const char *service_id)
 /* Completes the page and returns the HTTP status. */
 static unsigned answer_service(struct page *page, const char *id)
 {
-    const struct explain_sources *sources = page->sources;
+    const struct snapshot *now = page->now;
     struct object_versions versions;
-    if (!service_cache_versions(sources->services, id, &versions)) {
-        page->reason = sources->complete ? "no such Service is known"
-                                         : "Services and EndpointSlices are not complete yet";
-        return sources->complete ? 404 : 503;
+    if (!service_cache_versions(now->services, id, &versions)) {
+        page->reason = now->complete ? "no such Service is known"
+                                     : "Services and EndpointSlices are not complete yet";
+        return now->complete ? 404 : 503;
     }
     for (int i = 0; i < FAMILY_COUNT; i++)
-        page->refused[i] = sources->family[i].in_use && is_refused(sources, id, (enum family)i);
+        page->refused[i] = now->family[i].in_use && is_refused(now, id, (enum family)i);
     add_versions(page, cJSON_AddObjectToObject(page->json, "service"), &versions);
     add_slices(page, id);
     return page->reason ? 503 : 200;
@@ -96,12 +96,13 @@ static bool is_name(const char *text)
     return true;
 }
 
-void programmed_answer(const struct explain_sources *sources, const struct http_request *request,
-                       struct http_answer *answer)
+void answer_programmed(struct server *server, const struct snapshot *now,
+                       const struct http_request *request, struct http_answer *answer)
 {
+    (void)server;
     const char *namespace = http_request_argument(request, "namespace"),
                *name = http_request_argument(request, "service");
-    struct page page = {.sources = sources, .json = cJSON_CreateObject()};
+    struct page page = {.now = now, .json = cJSON_CreateObject()};
     unsigned status = 400;
     if (is_name(namespace) && is_name(name)) {
         char *id = xasprintf("%s/%s", namespace, name);

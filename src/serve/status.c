@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve.h"
+#include "pages.h"
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/commit.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,48 +50,44 @@ static void judge_family(const struct table_view *it, const char *name, bool com
                           name, it->refused);
 }
 
-static void judge(const struct daemon_status *status, cJSON *to)
+static void judge(const struct snapshot *now, cJSON *to)
 {
-    const struct proxy_stats *proxy = &status->proxy;
     cJSON *problems = cJSON_AddArrayToObject(to, "problems");
-    if (!proxy->complete)
+    if (!now->complete)
         facts_append_text(problems, "not all Services and EndpointSlices are known yet");
-    if (status->silence > 0)
+    if (now->heard > APISERVER_SILENCE)
         facts_append_text(problems, "the API server has sent nothing for %.0f s",
-                          floor(status->silence));
+                          floor(now->heard));
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        if (status->watch[kind].error)
-            facts_append_text(problems, "%s: %s", status->watch[kind].resource,
-                              status->watch[kind].error);
+        if (now->watch[kind].error)
+            facts_append_text(problems, "%s: %s", now->watch[kind].resource,
+                              now->watch[kind].error);
     for (enum family i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->family[i].in_use)
-            judge_family(&proxy->family[i], family_name(i), proxy->complete, problems);
+        if (now->family[i].in_use)
+            judge_family(&now->family[i], family_name(i), now->complete, problems);
     facts_add(to, fact_flag("well", !problems->child));
 }
 
 /* ---- facts ---- */
 
-static void add_source(const struct daemon_status *status, cJSON *source)
+static void add_source(const struct snapshot *now, cJSON *source)
 {
-    double unreadable = 0;
+    uint64_t invalid = 0;
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        unreadable += (double)status->proxy.left_out[kind];
-    facts_add(source, fact_text("from", status->objects_from),
-              fact_flag("complete", status->proxy.complete),
-              fact_number("services", (double)status->proxy.services),
-              fact_number("endpointSlices", (double)status->proxy.slices),
-              fact_number("unreadable", unreadable));
-    if (status->heard >= 0)
-        add_seconds(source, "heardSeconds", status->heard);
+        invalid += now->invalid[kind];
+    facts_add(source, fact_text("from", now->objects_from), fact_flag("complete", now->complete),
+              fact_number("services", now->n_services),
+              fact_number("endpointSlices", now->n_slices), fact_number("unreadable", invalid));
+    if (now->heard >= 0)
+        add_seconds(source, "heardSeconds", now->heard);
     cJSON *watches = cJSON_AddArrayToObject(source, "watches");
     for (int kind = 0; kind < KIND_COUNT; kind++) {
-        __auto_type it = &status->watch[kind];
+        const struct reflector_stats *it = &now->watch[kind];
         if (it->resource)
-            facts_add(
-                facts_append(watches), fact_text("resource", it->resource),
-                fact_text("state", it->state), fact_text("encoding", it->encoding),
-                fact_number("events", (double)it->events), fact_number("lists", (double)it->lists),
-                fact_number("failures", (double)it->failures), fact_text("trouble", it->error));
+            facts_add(facts_append(watches), fact_text("resource", it->resource),
+                      fact_text("state", it->state), fact_text("encoding", it->encoding),
+                      fact_number("events", it->events), fact_number("lists", it->lists),
+                      fact_number("failures", it->failures), fact_text("trouble", it->error));
     }
 }
 
@@ -106,10 +99,9 @@ static void add_family(const struct table_view *it, const char *name, bool owned
                                  : !it->programmed ? "waiting"
                                  : it->waiting > 0 ? "pending"
                                                    : "applied"),
-              fact_number("frontends", (double)it->frontends),
-              fact_number("rejected", (double)it->refused),
-              fact_number("transactions", (double)it->syncs->transactions),
-              fact_number("repairs", (double)it->repairs), fact_number("drift", (double)it->drift),
+              fact_number("frontends", it->frontends), fact_number("rejected", it->refused),
+              fact_number("transactions", it->syncs->transactions),
+              fact_number("repairs", it->repairs), fact_number("drift", it->drift),
               fact_flag("owned", owned), fact_text("failure", it->failure));
     add_time(to, "lastCommit", it->syncs->last_success);
     add_seconds(to, "lastCommitSeconds", it->syncs->last_seconds);
@@ -127,43 +119,45 @@ static double read_number(const char *path)
     return (double)number;
 }
 
-static cJSON *status_facts(const struct daemon_status *status)
+static cJSON *status_facts(const struct snapshot *now)
 {
-    const struct proxy_stats *proxy = &status->proxy;
     cJSON *root = cJSON_CreateObject();
+    struct process_usage usage;
+    process_usage_read(&usage);
+    double resident = isnan(usage.resident) ? 0 : usage.resident;
     facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", 1),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));
-    judge(status, root);
-    add_time(root, "started", status->started);
-    add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - status->started, 0));
-    facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", status->node),
-              fact_text("zone", proxy->zone));
-    add_source(status, cJSON_AddObjectToObject(root, "source"));
+    judge(now, root);
+    add_time(root, "started", now->started);
+    add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - now->started, 0));
+    facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", now->node_name),
+              fact_text("zone", now->zone));
+    add_source(now, cJSON_AddObjectToObject(root, "source"));
     cJSON *families = cJSON_AddArrayToObject(root, "families");
     for (enum family i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->family[i].in_use)
-            add_family(&proxy->family[i], family_name(i), status->owned[i], facts_append(families));
+        if (now->family[i].in_use)
+            add_family(&now->family[i], family_name(i), now->owned[i], facts_append(families));
     facts_add(cJSON_AddObjectToObject(root, "conntrack"),
               fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
               fact_number("limit", read_number("/proc/sys/net/netfilter/nf_conntrack_max")));
-    facts_add(root, fact_number("claimedByOthers", (double)proxy->conflicts),
-              fact_number("reservedForServer", (double)proxy->reserved),
-              fact_number("memoryBytes", status->resident),
-              fact_number("memoryMiB", round(status->resident / 1048576)),
-              fact_number("logLinesDropped", (double)log_lines_dropped()));
+    facts_add(root, fact_number("claimedByOthers", now->conflicts),
+              fact_number("reservedForServer", now->reserved), fact_number("memoryBytes", resident),
+              fact_number("memoryMiB", round(resident / 1048576)),
+              fact_number("logLinesDropped", log_lines_dropped()));
     return root;
 }
 
-void status_answer(const struct daemon_status *status, struct http_answer *answer)
+void answer_status(struct server *server, const struct snapshot *now,
+                   const struct http_request *request, struct http_answer *answer)
 {
-    cJSON *facts = status_facts(status);
+    cJSON *facts = status_facts(now);
+    (void)server;
+    (void)request;
     http_answer_json(answer, 200, facts_print(facts));
     cJSON_Delete(facts);
 }
 
 /* ---- for people ---- */
-
-#define FOR_PEOPLE "For people: the format of this page may change.\n"
 
 static const struct column table_columns[] = {
     {"TABLE", "{family}", ALWAYS},
@@ -208,44 +202,17 @@ const struct view view_status[] = {
     {"source.watches", "", .columns = watch_columns},
     {0}};
 
-void diagnostics_statusz(const struct daemon_status *status, struct http_answer *answer)
+char *status_text(const struct snapshot *now)
 {
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     if (!out)
         alloc_failed();
-    cJSON *facts = status_facts(status);
+    cJSON *facts = status_facts(now);
     view_print(view_status, facts, &(struct view_style){0}, out);
     cJSON_Delete(facts);
     if (fclose(out) != 0)
         alloc_failed();
-    http_answer_text(answer, 200, "kube-nftd statusz\n" FOR_PEOPLE "\n%s\nPaths: %s\n", text,
-                     status->paths);
-    free(text);
-}
-
-void diagnostics_flagz(const char *flags, struct http_answer *answer)
-{
-    http_answer_text(answer, 200, "kube-nftd flagz\n" FOR_PEOPLE "\n%s", flags);
-}
-
-void diagnostics_verbosity(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    char *end;
-    (void)ctx;
-    if (strcmp(request->method, "PUT") != 0) {
-        http_answer_text(answer, 406, "PUT sets the log level: curl -X PUT -d 4 URL\n");
-        return;
-    }
-    errno = 0;
-    long verbosity = strtol(request->body, &end, 10);
-    if (errno || end == request->body || *end || verbosity < 0 || verbosity > INT_MAX) {
-        http_answer_text(answer, 400, "the body is not a number from 0 to %d\n", INT_MAX);
-        return;
-    }
-    log_set_verbosity((int)verbosity);
-    log_info("daemon", "verbosity=%ld set over /debug/flags/v", verbosity);
-    http_answer_text(answer, 200, "verbosity=%ld from now on\n", verbosity);
+    return text;
 }

@@ -6,10 +6,10 @@
  */
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
-#include "kube-nftd/serve.h"
 #include "kube-nftd/source.h"
 #include "proxy.h"
 #include "proxy_options.h"
+#include "serve/pages.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>
@@ -91,56 +91,15 @@ bool __wrap_http_request_argument_is_cut(const struct http_request *request, con
 
 static struct proxy *proxy;
 static struct manifests *manifests;
-static struct metrics *metrics;
+static struct server *server;
 
-static void write_metrics(void *ctx, struct metrics_page *page)
+static void read_state(void *ctx, struct snapshot *now)
 {
     (void)ctx;
-    metrics_family(page, "a", "gauge", "A figure.");
-}
-
-static bool list_sources(void *ctx, struct explain_sources *sources)
-{
-    (void)ctx;
-    proxy_explain_sources(proxy, sources);
-    return true;
-}
-
-static bool counted(void *ctx, double since)
-{
-    (void)ctx;
-    (void)since;
-    return true;
-}
-
-static double counted_at(void *ctx)
-{
-    (void)ctx;
-    return 1;
-}
-
-static struct list_page page = {
-    .sources = list_sources, .counted = counted, .counted_at = counted_at};
-
-static void answer_explain(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    struct explain_sources sources;
-    (void)ctx;
-    proxy_explain_sources(proxy, &sources);
-    sources.from_manifests = true;
-    static struct explain_gate gate;
-    gate = (struct explain_gate){0}; /* each is answered */
-    explain_answer(&sources, &gate, request, answer);
-}
-
-static void answer_programmed(void *ctx, const struct http_request *request,
-                              struct http_answer *answer)
-{
-    struct explain_sources sources;
-    (void)ctx;
-    proxy_explain_sources(proxy, &sources);
-    programmed_answer(&sources, request, answer);
+    proxy_snapshot(proxy, now);
+    now->from_manifests = true;
+    server->explain_after = 0; /* each is answered */
+    server->explanations = 0;
 }
 
 static void drop_line(void *ctx, enum log_level level, const char *line)
@@ -156,23 +115,21 @@ static void set_up(void)
     static struct options options;
     static struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
     char *argv[] = {(char *)"kube-nftd", (char *)"--manifests",
-                    (char *)SOURCE_DIR "/tests/deploy/objects.yaml", NULL};
+                    (char *)SOURCE_DIR "/tests/deploy/objects.yaml", (char *)"--profiling", NULL};
     struct error err = {0};
     log_set_sink(drop_line, NULL);
-    expect(options_parse(3, argv, &options, &err) == 0);
+    expect(options_parse(4, argv, &options, &err) == 0);
     proxy_options_apply(&options, "node-a", &config);
     proxy = proxy_new(&config, &err);
     expect(proxy != NULL);
     manifests = manifests_open(options.manifests, proxy_sink(proxy), true, &err);
     expect(manifests != NULL);
     proxy_decide(proxy);
-    metrics = metrics_new(ev_default_loop(0), NULL, "node-a", write_metrics, NULL);
-    metrics_add_page(metrics, "/explain", answer_explain, NULL);
-    metrics_add_page(metrics, "/list", list_answer, &page);
-    metrics_add_page(metrics, "/connections", list_answer_connections, &page);
-    metrics_add_page(metrics, "/programmed", answer_programmed, NULL);
-    metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
-    expect(metrics_listen(metrics, "127.0.0.1", &err) == 0);
+    server = server_new(&(struct server_config){.loop = ev_default_loop(0),
+                                                .options = &options,
+                                                .node_name = "node-a",
+                                                .read = read_state});
+    expect(server_listen(server, ADDRESS_METRICS, "127.0.0.1", &err) == 0);
 }
 
 /* ---- answers ---- */
@@ -208,11 +165,10 @@ static void read_stream(struct http_answer *answer)
     size_t n = 0, more;
     do {
         answer->body = xreallocarray(answer->body, n + 256 + 1, 1);
-        more = answer->more(answer->stream, answer->body + n, 256);
+        more = answer->more(answer->ctx, answer->body + n, 256);
         n += more;
     } while (more);
     answer->body[n] = '\0';
-    answer->end(answer->stream);
 }
 
 static void ask(const char *method, const char *path, const char *body)
@@ -222,6 +178,8 @@ static void ask(const char *method, const char *path, const char *body)
     listener.answer(listener.ctx, &request, &answer);
     if (answer.more)
         read_stream(&answer);
+    if (answer.end)
+        answer.end(answer.ctx);
     check_answer(&answer);
     vec_each (&answer.headers, header)
         free(header->value);

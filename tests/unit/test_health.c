@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The health servers over real sockets, step by step in cases/health. */
 #include "http_script.h"
-#include "kube-nftd/serve.h"
 #include "objects.h"
+#include "serve/pages.h"
 
-static struct health *health;
-static struct health_status now_status;
+static struct server *server;
+static struct health *health; /* of the server */
+static struct snapshot state;
 
-static void give_status(void *ctx, struct health_status *status)
+static void read_state(void *ctx, struct snapshot *now)
 {
-    ck_assert_ptr_eq(ctx, &now_status);
-    *status = now_status;
+    ck_assert_ptr_eq(ctx, &state);
+    *now = state;
 }
 
 static bool show_events;
@@ -23,25 +24,32 @@ static void on_event(void *ctx, const struct object_event *event)
 
 static const struct event_sink events = {.report = on_event};
 
+static void open_server(void)
+{
+    server = server_new(&(struct server_config){
+        .loop = loop, .node_name = "node-a", .events = &events, .read = read_state, .ctx = &state});
+    health = server_health(server);
+}
+
 static void setup(void)
 {
-    now_status = (struct health_status){.node_eligible = true};
+    state = (struct snapshot){.node_eligible = true};
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        now_status.family[f].in_use = true;
-        now_status.family[f].last_updated = 1000 + f;
+        state.family[f].in_use = true;
+        state.family[f].last_updated = 1000 + f;
     }
     forget_ports();
     show_events = false;
     script_show_log(LOG_LEVEL_INFO);
     loop = ev_loop_new(EVFLAG_AUTO);
-    health = health_new(loop, &events, "node-a", give_status, &now_status);
+    open_server();
     for (int f = 0; f < FAMILY_COUNT; f++)
         health_set_addresses(health, (enum family)f, true, NULL, 0);
 }
 
 static void teardown(void)
 {
-    health_free(health);
+    server_free(server);
     ev_loop_destroy(loop);
 }
 
@@ -50,7 +58,7 @@ static uint16_t open_health(const char *host)
     struct error err = {0};
     uint16_t port = free_port();
     char *bind_to = xasprintf("%s:%u", host, port);
-    ck_assert_int_eq(health_listen(health, bind_to, &err), 0);
+    ck_assert_int_eq(server_listen(server, ADDRESS_HEALTH, bind_to, &err), 0);
     free(bind_to);
     ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
     return port;
@@ -67,7 +75,7 @@ COMMAND(listen)
     char *bind_to = is_letter
                         ? xasprintf("%.*s%u", (int)length - 1, words, port_of(words[length - 1]))
                         : xstrdup(words);
-    if (health_listen(health, bind_to, &err) != 0)
+    if (server_listen(server, ADDRESS_HEALTH, bind_to, &err) != 0)
         fprintf(out, "%s\n", err.text);
     error_clear(&err);
     free(bind_to);
@@ -78,12 +86,14 @@ COMMAND(listen)
 COMMAND(status)
 {
     const char *families = script_word(&words);
+    state.overdue = false;
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        now_status.family[f].in_use = families[f] != '.';
-        now_status.family[f].overdue = families[f] == '-';
+        state.family[f].in_use = families[f] != '.';
+        state.family[f].overdue = families[f] == '-';
+        state.overdue |= state.family[f].overdue;
     }
-    now_status.node_eligible = !strstr(words, "not-eligible");
-    now_status.programmed = strstr(words, "programmed");
+    state.node_eligible = !strstr(words, "not-eligible");
+    state.programmed = strstr(words, "programmed");
 }
 
 /* "a/b IPv4 PORT N": so many endpoints of it are ready here; port "-": it is checked no more. Of
@@ -128,23 +138,23 @@ COMMAND(answering)
 
 COMMAND(end)
 {
-    health_free(health);
-    health = NULL;
+    server_free(server);
+    server = NULL;
     ev_run(loop, EVRUN_NOWAIT); /* does not touch what is freed */
 }
 
 /* One that nobody has told where services listen, but in IPv6 if that is said. */
 COMMAND(begin)
 {
-    health_free(health);
-    health = health_new(loop, &events, "node-a", give_status, &now_status);
+    server_free(server);
+    open_server();
     if (strcmp(words, "IPv6") == 0)
         health_set_addresses(health, FAMILY_IPV6, true, NULL, 0);
 }
 
 COMMAND(counts)
 {
-    struct health_counts counted = health_counts(health);
+    struct health_counts counted = server->counts;
     fprintf(out, "healthz %d good %d bad, livez %d good %d bad\n", (int)counted.healthz.good,
             (int)counted.healthz.bad, (int)counted.livez.good, (int)counted.livez.bad);
 }

@@ -3,14 +3,7 @@
 #include "script.h"
 
 #include "kube-nftd/commit.h"
-#include "kube-nftd/netlink.h"
-#include "kube-nftd/serve.h"
-#include "kube-nftd/source.h"
-
-#include <fcntl.h>
-#include <glob.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include "serve/pages.h"
 
 #define START 1000.5 /* of the process */
 
@@ -18,22 +11,22 @@ static struct sync_figures syncs[FAMILY_COUNT];
 static struct ruleset_figures tables[FAMILY_COUNT];
 static struct flow_cleaner_stats stats[FAMILY_COUNT];
 static struct request_stats requests;
-static struct metrics_sources sources;
+static struct snapshot state;
 static char *page;
 
 static void set_up(void)
 {
     memset(stats, 0, sizeof(stats));
     memset(tables, 0, sizeof(tables));
-    sources = (struct metrics_sources){.requests = &requests};
+    state = (struct snapshot){.requests = &requests};
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        sources.reflectors[kind].resource = collection_resource((enum object_kind)kind)->name;
+        state.watch[kind].resource = collection_resource((enum object_kind)kind)->name;
     for (int f = 0; f < FAMILY_COUNT; f++) {
         sync_figures_init(&syncs[f], START);
-        sources.proxy.family[f].in_use = true;
-        sources.proxy.family[f].syncs = &syncs[f];
-        sources.proxy.family[f].table = &tables[f];
-        sources.flows[f] = &stats[f];
+        state.family[f].in_use = true;
+        state.family[f].syncs = &syncs[f];
+        state.family[f].table = &tables[f];
+        state.flows[f] = &stats[f];
         stats[f].scan_seconds.buckets = &histogram_exponential;
     }
 }
@@ -48,16 +41,11 @@ static void tear_down(void)
     page = NULL;
 }
 
-static void write_page(void *ctx, struct metrics_page *out)
-{
-    metrics_write(&sources, out);
-}
-
 static void print(void)
 {
     size_t length;
     free(page);
-    page = metrics_print(write_page, NULL, &length);
+    page = metrics_print(metrics_write, &state, &length);
     ck_assert_uint_eq(strlen(page), length);
 }
 
@@ -110,7 +98,7 @@ static void count_requests(void)
     vec_push(&requests.times, get);
     vec_push(&requests.times, post);
     for (unsigned kind = 0; kind < KIND_COUNT; kind++) {
-        struct reflector_stats *counts = &sources.reflectors[kind];
+        struct reflector_stats *counts = &state.watch[kind];
         counts->lists = 100 + kind;
         counts->resumes = 110 + kind;
         counts->events = 120 + kind;
@@ -118,7 +106,7 @@ static void count_requests(void)
         counts->bad_answers = 140 + kind;
         counts->failures = 150 + kind;
     }
-    struct reflector_stats *counts = sources.reflectors;
+    struct reflector_stats *counts = state.watch;
     counts[KIND_SERVICE].received[ENCODING_JSON] = 7;
     counts[KIND_SERVICE].received[ENCODING_PROTOBUF] = 8;
     counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;
@@ -126,23 +114,22 @@ static void count_requests(void)
 
 COMMAND(all)
 {
-    struct proxy_stats *figures = &sources.proxy;
-    figures->slices_pending = 1;
-    figures->slice_changes = 2;
-    figures->services_pending = 3;
-    figures->service_changes = 4;
-    figures->family[FAMILY_IPV4].frontends = 1;
-    figures->family[FAMILY_IPV6].frontends = 2;
-    figures->conflicts = 3;
-    figures->reserved = 24;
-    figures->services = 4;
-    figures->slices = 5;
-    figures->left_out[KIND_SERVICE] = 6;
-    figures->left_out[KIND_NODE] = 7;
-    figures->family[FAMILY_IPV4].repairs = 19;
-    figures->family[FAMILY_IPV6].drift = 20;
-    figures->audits = 21;
-    figures->external_ips = true;
+    state.slices_pending = 1;
+    state.slice_changes = 2;
+    state.services_pending = 3;
+    state.service_changes = 4;
+    state.family[FAMILY_IPV4].frontends = 1;
+    state.family[FAMILY_IPV6].frontends = 2;
+    state.conflicts = 3;
+    state.reserved = 24;
+    state.n_services = 4;
+    state.n_slices = 5;
+    state.invalid[KIND_SERVICE] = 6;
+    state.invalid[KIND_NODE] = 7;
+    state.family[FAMILY_IPV4].repairs = 19;
+    state.family[FAMILY_IPV6].drift = 20;
+    state.audits = 21;
+    state.external_ips = true;
     tables[FAMILY_IPV4] = (struct ruleset_figures){.elements = 16,
                                                    .read_backs = 17,
                                                    .mistakes = 25,
@@ -153,9 +140,9 @@ COMMAND(all)
                                                    .records = 22,
                                                    .most_records = 23,
                                                    .records_known = true};
-    sources.health.healthz.good = 4;
-    sources.health.healthz.bad = 1;
-    sources.health.livez.bad = 2;
+    state.health_counts.healthz.good = 4;
+    state.health_counts.healthz.bad = 1;
+    state.health_counts.livez.bad = 2;
     count_syncs();
     count_flows();
     count_requests();
@@ -164,15 +151,18 @@ COMMAND(all)
 /* A family that is not in use says nothing. */
 COMMAND(one_family)
 {
-    sources.proxy.family[FAMILY_IPV6].in_use = false;
-    sources.proxy.family[FAMILY_IPV6].syncs = NULL;
-    sources.proxy.family[FAMILY_IPV6].table = NULL;
+    state.family[FAMILY_IPV6].in_use = false;
+    state.family[FAMILY_IPV6].syncs = NULL;
+    state.family[FAMILY_IPV6].table = NULL;
 }
 
 /* Objects from files, a kernel without conntrack over netlink, nobody who asks for health. */
 COMMAND(files)
 {
-    sources = (struct metrics_sources){.proxy = sources.proxy};
+    state.requests = NULL;
+    memset(state.watch, 0, sizeof(state.watch));
+    memset(state.flows, 0, sizeof(state.flows));
+    state.health_counts = (struct health_counts){0};
 }
 
 /* The rest of a sample, which begins with the metric's @name. A bucket that has no more than the
@@ -248,7 +238,7 @@ COMMAND(triggered)
 
 static bool is_big(const void *ctx, const char *service_id, enum family family)
 {
-    ck_assert_ptr_eq(ctx, &sources);
+    ck_assert_ptr_eq(ctx, &state);
     ck_assert_int_eq(family, FAMILY_IPV6);
     fputs("is it waiting? ", script_out());
     return strcmp(service_id, "shop/big") == 0;
@@ -261,7 +251,7 @@ COMMAND(in_force)
     double then = START + atof(script_word(&words));
     it->last_success = then;
     ck_assert(it->last_success == then);
-    sync_figures_in_force(it, then, *words ? is_big : NULL, &sources, FAMILY_IPV6);
+    sync_figures_in_force(it, then, *words ? is_big : NULL, &state, FAMILY_IPV6);
     fprintf(out, "%d took %g s\n", (int)histogram_count(&it->programming), it->programming.sum);
 }
 

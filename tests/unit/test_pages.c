@@ -3,16 +3,17 @@
  * with real caches. It listens on port A. */
 #include "cache_script.h"
 #include "http_script.h"
-#include "kube-nftd/serve.h"
+#include "serve/pages.h"
 
 #include <math.h>
 #include <zlib.h>
 
-static struct metrics *metrics;
+static struct server *server;
 static char *page;  /* the one at /metrics, as run_metrics() takes it */
 static int scrapes; /* of it */
-static struct daemon_status daemon_facts;
-static char facts[64]; /* as COMMAND(facts) has them */
+static struct snapshot state;
+static bool rejected;                       /* a frontend is, in IPv4 */
+static struct http_listener *echo_listener; /* of COMMAND(echo) */
 
 /* ---- pages ---- */
 
@@ -59,10 +60,11 @@ static void write_line(struct metrics_page *out, char *line)
             metrics_sample(out, labels, label != NULL, i);
 }
 
-static void write_page(void *ctx, struct metrics_page *out)
+/* In place of all metrics. */
+void __wrap_metrics_write(const struct snapshot *now, struct metrics_page *out);
+void __wrap_metrics_write(const struct snapshot *now, struct metrics_page *out)
 {
     char *text = xstrdup(page ? page : ""), *rest = text;
-    ck_assert_ptr_eq(ctx, &scrapes);
     scrapes++;
     for (char *line; (line = strsep(&rest, "\n"));)
         if (*line)
@@ -86,28 +88,13 @@ const struct service_state *__wrap_policy_find_service(const struct policy *poli
 bool __wrap_ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
 bool __wrap_ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend)
 {
-    return strstr(facts, "rejected");
+    return rejected;
 }
 
-static void answer(void *ctx, const struct http_request *request, struct http_answer *out)
+static void read_state(void *ctx, struct snapshot *now)
 {
-    struct explain_sources from = {
-        .services = services, .slices = slices, .complete = !strstr(facts, "incomplete")};
-    from.family[FAMILY_IPV4].in_use = true;
-    from.family[FAMILY_IPV6].in_use = !strstr(facts, "no-ipv6");
-    from.family[FAMILY_IPV6].lost = strstr(facts, "lost");
-    programmed_answer(&from, request, out);
-}
-
-static void answer_statusz(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    diagnostics_statusz(&daemon_facts, answer);
-}
-
-static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    diagnostics_flagz("a=b\nc=\n", answer);
+    ck_assert_ptr_eq(ctx, &state);
+    *now = state;
 }
 
 static void answer_with_query(void *ctx, const struct http_request *request,
@@ -131,17 +118,23 @@ static void on_endpoints(void *ctx, const struct service_port_ref *ref,
 {
 }
 
-static void listen_at(char letter)
+static void open_server(char letter)
 {
+    static const struct options options = {.flags = (char *)"a=b\nc=\n", .profiling = true};
     struct error err = {0};
     char *address = xasprintf("127.0.0.1:%u", port_of(letter));
-    ck_assert_int_eq(metrics_listen(metrics, address, &err), 0);
+    server = server_new(&(struct server_config){.loop = loop,
+                                                .options = &options,
+                                                .node_name = "node-a",
+                                                .read = read_state,
+                                                .ctx = &state});
+    ck_assert_int_eq(server_listen(server, ADDRESS_METRICS, address, &err), 0);
     free(address);
 }
 
 static void set_up(void)
 {
-    facts[0] = '\0';
+    rejected = false;
     scrapes = 0;
     forget_ports();
     script_show_log(LOG_LEVEL_WARN);
@@ -150,18 +143,16 @@ static void set_up(void)
     slices = endpoint_slice_cache_new();
     service_cache_follow(services, on_service, NULL);
     endpoint_slice_cache_follow(slices, on_endpoints, NULL);
-    metrics = metrics_new(loop, NULL, "node-a", write_page, &scrapes);
-    metrics_add_page(metrics, "/programmed", answer, NULL);
-    metrics_add_page(metrics, "/statusz", answer_statusz, NULL);
-    metrics_add_page(metrics, "/flagz", answer_flagz, NULL);
-    metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
-    metrics_add_page(metrics, "/other", answer_with_query, &scrapes);
-    listen_at('A');
+    state = (struct snapshot){.services = services, .slices = slices, .complete = true};
+    state.family[FAMILY_IPV4].in_use = state.family[FAMILY_IPV6].in_use = true;
+    open_server('A');
 }
 
 static void tear_down(void)
 {
-    metrics_free(metrics);
+    server_free(server);
+    http_listener_close(echo_listener);
+    echo_listener = NULL;
     endpoint_slice_cache_free(slices);
     service_cache_free(services);
     ev_loop_destroy(loop);
@@ -174,23 +165,25 @@ static void tear_down(void)
 
 COMMAND(end)
 {
-    metrics_free(metrics);
-    metrics = NULL;
+    server_free(server);
+    server = NULL;
     ev_run(loop, EVRUN_NOWAIT); /* does not touch what is freed */
 }
 
 /* Anew, at this port. */
 COMMAND(listen)
 {
-    metrics = metrics_new(loop, NULL, "node-a", write_page, &scrapes);
-    listen_at(*words);
+    open_server(*words);
 }
 
 /* "no-ipv6": it is not in use; "lost": its table is; "rejected": by the kernel, in IPv4;
  * "incomplete": objects are. */
 COMMAND(facts)
 {
-    snprintf(facts, sizeof(facts), "%s", words);
+    state.complete = !strstr(words, "incomplete");
+    state.family[FAMILY_IPV6].in_use = !strstr(words, "no-ipv6");
+    state.family[FAMILY_IPV6].lost = strstr(words, "lost");
+    rejected = strstr(words, "rejected");
 }
 
 /* What /metrics has is the text below. */
@@ -206,10 +199,15 @@ COMMAND(scrapes)
     fprintf(out, "%d\n", scrapes);
 }
 
-COMMAND(paths)
+/* Another listener, which answers what it was asked. */
+COMMAND(echo)
 {
-    char *text = metrics_paths(metrics);
-    fprintf(out, "%s\n", text);
+    struct error err = {0};
+    struct listen_address address;
+    char *text = xasprintf("127.0.0.1:%u", port_of(*words));
+    ck_assert_int_eq(listen_address_parse(text, 0, &address, &err), 0);
+    echo_listener = http_listener_open(loop, &address, answer_with_query, &scrapes, &err);
+    ck_assert_ptr_nonnull(echo_listener);
     free(text);
 }
 
@@ -232,22 +230,22 @@ COMMAND(programmed)
 COMMAND(daemon)
 {
     static const struct sync_figures synced = {.last_success = 1000}, never_synced;
-    daemon_facts = (struct daemon_status){.started = clock_realtime() - 3723,
-                                          .node = "n1",
-                                          .objects_from = "https://10.0.0.1:6443",
-                                          .watch = {[KIND_SERVICE] = {.resource = "services",
-                                                                      .state = "watching",
-                                                                      .encoding = "protobuf"}},
-                                          .proxy = {.services = 12, .slices = 34},
-                                          .paths = "/metrics /statusz"};
-    daemon_facts.proxy.family[FAMILY_IPV4] =
+    state = (struct snapshot){.started = clock_realtime() - 3723,
+                              .node_name = "n1",
+                              .objects_from = "https://10.0.0.1:6443",
+                              .watch = {[KIND_SERVICE] = {.resource = "services",
+                                                          .state = "watching",
+                                                          .encoding = "protobuf"}},
+                              .n_services = 12,
+                              .n_slices = 34};
+    state.family[FAMILY_IPV4] =
         (struct table_view){.in_use = true, .programmed = true, .frontends = 56, .syncs = &synced};
-    daemon_facts.proxy.family[FAMILY_IPV6] =
+    state.family[FAMILY_IPV6] =
         (struct table_view){.in_use = true, .waiting = 2.5, .syncs = &never_synced};
     if (strstr(words, "complete")) {
-        daemon_facts.proxy.family[FAMILY_IPV6].in_use = false;
-        daemon_facts.proxy.complete = true;
-        daemon_facts.silence = 35.4;
+        state.family[FAMILY_IPV6].in_use = false;
+        state.complete = true;
+        state.heard = 35.4;
     }
 }
 
@@ -356,7 +354,8 @@ TEST(long_pages)
 /* Of a body the beginning is kept. */
 TEST(long_bodies)
 {
-    int fd = dial(port_of('A'));
+    run_echo((char *)"O", NULL);
+    int fd = dial(port_of('O'));
     char *text = xasprintf(
         "PUT /other HTTP/1.1\r\nHost: node\r\nContent-Length: 1000\r\n\r\n%01000u", HTTP_BODY_KEPT);
     say(fd, text);

@@ -107,9 +107,9 @@ static double turn(void)
 /* NULL unless it is programmed. */
 static struct ruleset *ruleset_of(enum family family)
 {
-    struct explain_sources sources;
-    proxy_explain_sources(proxy, &sources);
-    const struct table_view *view = &sources.family[family];
+    struct snapshot state = {0};
+    proxy_snapshot(proxy, &state);
+    const struct table_view *view = &state.family[family];
     return view->programmed ? (struct ruleset *)view->ruleset : NULL;
 }
 
@@ -139,12 +139,10 @@ static void settle(void)
 
 static void write_figures(FILE *out)
 {
-    struct proxy_stats it;
-    struct health_status health;
-    proxy_stats(proxy, &it);
-    proxy_health_status(proxy, &health);
-    fprintf(out, "services %zu slices %zu conflicts %zu reserved %zu eligible %d\n", it.services,
-            it.slices, it.conflicts, it.reserved, health.node_eligible);
+    struct snapshot it = {0};
+    proxy_snapshot(proxy, &it);
+    fprintf(out, "services %zu slices %zu conflicts %zu reserved %zu eligible %d\n", it.n_services,
+            it.n_slices, it.conflicts, it.reserved, it.node_eligible);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct ports_without_local *without = &it.family[i].syncs->without_local;
         fprintf(out, "frontends %zu without local %zu %zu refused %zu %zu\n",

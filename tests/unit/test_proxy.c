@@ -380,22 +380,21 @@ COMMAND(next)
         fprintf(out, "in %.3g s\n", next - now);
 }
 
-static struct proxy_stats figures(void)
+static struct snapshot snapshot(void)
 {
-    struct proxy_stats figures_;
-    proxy_stats(proxy, &figures_);
-    return figures_;
+    struct snapshot now_ = {0};
+    proxy_snapshot(proxy, &now_);
+    return now_;
 }
 
 /* Whether it is said of a Service that a change of it is still on its way. */
 static bool is_pending(const char *id)
 {
-    struct explain_sources sources;
+    struct snapshot state = snapshot();
     struct explain_query query;
     struct error err = {0};
-    proxy_explain_sources(proxy, &sources);
     ck_assert_int_eq(explain_query_parse(id, &query, &err), 0);
-    cJSON *answer = explain(&sources, &query);
+    cJSON *answer = explain(&state, &query);
     char *text = cJSON_PrintUnformatted(answer);
     bool waits = strstr(text, "\"pending\":true");
     ck_assert(waits || strstr(text, "\"pending\":false"));
@@ -411,7 +410,7 @@ static char *waiting_text(const char *services)
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
-    const struct histogram *timed = &figures().family[FAMILY_IPV4].syncs->programming;
+    const struct histogram *timed = &snapshot().family[FAMILY_IPV4].syncs->programming;
     fprintf(out, "timed=%d waiting:", (int)histogram_count(timed));
     each_word(services, id)
     {
@@ -528,8 +527,7 @@ COMMAND(dump)
 
 COMMAND(health)
 {
-    struct health_status status;
-    proxy_health_status(proxy, &status);
+    struct snapshot status = snapshot();
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (status.family[i].in_use)
             fprintf(out, "%s %s, ", family_name((enum family)i),
@@ -550,7 +548,7 @@ static void write_figure(FILE *out, const char *name, uint64_t number)
 COMMAND(figures)
 {
     enum family family = strcmp(words, "IPv6") == 0 ? FAMILY_IPV6 : FAMILY_IPV4;
-    struct proxy_stats all = figures();
+    struct snapshot all = snapshot();
     const struct table_view *it = &all.family[family];
     fprintf(out, "frontends=%zu", it->frontends);
     if (it->in_use) {
@@ -572,7 +570,7 @@ COMMAND(figures)
 /* What came, and how many of them wait. */
 COMMAND(changes)
 {
-    struct proxy_stats all = figures();
+    struct snapshot all = snapshot();
     fprintf(out, "services=%d/%d slices=%d/%d reserved=%d\n", (int)all.service_changes,
             (int)all.services_pending, (int)all.slice_changes, (int)all.slices_pending,
             (int)all.reserved);
@@ -594,8 +592,8 @@ COMMAND(times)
     double from = times[0].queued > 0 ? shown : begun;
     shown = clock_realtime();
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        double queued = figures().family[i].syncs->last_queued;
-        double success = figures().family[i].syncs->last_success;
+        double queued = snapshot().family[i].syncs->last_queued;
+        double success = snapshot().family[i].syncs->last_success;
         ck_assert(queued == times[i].queued || (from <= queued && queued <= shown));
         ck_assert(success == times[i].success || (fmax(from, queued) <= success));
         ck_assert(success <= shown);
@@ -610,10 +608,9 @@ COMMAND(times)
 COMMAND(versions)
 {
     struct object_versions versions;
-    struct explain_sources sources;
-    proxy_explain_sources(proxy, &sources);
-    fputs(sources.complete ? "" : "not complete: ", out);
-    if (service_cache_versions(sources.services, words, &versions))
+    struct snapshot state = snapshot();
+    fputs(state.complete ? "" : "not complete: ", out);
+    if (service_cache_versions(state.services, words, &versions))
         write_versions(out, &versions);
     else
         fputs("unknown\n", out);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * HTTP: libmicrohttpd in the libev loop, without threads (http_listener.c), and listening sockets
+ * that are retried until they can be bound (ports.c).
+ */
+#ifndef KUBE_NFTD_SRC_SERVE_HTTP_H
+#define KUBE_NFTD_SRC_SERVE_HTTP_H
+
+#include "kube-nftd/serve.h"
+
+/* ---- requests and answers ---- */
+
+/* Bytes kept of a request's body. */
+#define HTTP_BODY_KEPT 64
+
+struct MHD_Connection;
+
+struct http_request {
+    const char *method;
+    const char *path;                  /* without the query */
+    const char *body;                  /* its first HTTP_BODY_KEPT bytes, up to a NUL */
+    struct MHD_Connection *connection; /* only for the functions below */
+};
+
+struct http_header {
+    const char *name; /* static */
+    char *value;      /* owned */
+};
+
+/* Starts as status 200 with an empty body. */
+struct http_answer {
+    unsigned status;
+    char *body;    /* owned; NULL for none */
+    size_t length; /* of the body; 0: the body is a string */
+    /* If not NULL, generates the body in pieces as the client reads: writes at most @room bytes to
+     * @to and returns their number; 0 ends the body. */
+    size_t (*more)(void *ctx, char *to, size_t room);
+    void (*end)(void *ctx); /* called once when the answer is sent or abandoned; may be NULL */
+    void *ctx;              /* of both */
+    VEC(struct http_header) headers;
+};
+
+/* Fills @answer. Must not close the listener. */
+typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
+                               struct http_answer *answer);
+
+/** The query argument @name, unescaped and borrowed: "" for "?name", NULL if absent. */
+const char *http_request_argument(const struct http_request *request, const char *name);
+
+/** Whether that argument contains a NUL (%00), which truncates http_request_argument(). */
+bool http_request_argument_is_cut(const struct http_request *request, const char *name);
+
+/** The value of a header, borrowed; NULL if absent. */
+const char *http_request_header(const struct http_request *request, const char *name);
+
+/** Adds a header. @name must be static. */
+void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** Answers @status with plain text. */
+void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** Answers @status with JSON; takes @body, which is NULL if @answer->more generates it. */
+void http_answer_json(struct http_answer *answer, unsigned status, char *body);
+
+/** Returns whether the request is a GET or HEAD; if not, answers 405. */
+bool http_answer_reads(const struct http_request *request, struct http_answer *answer);
+
+/** Answers 503: too many other requests in progress. */
+void http_answer_busy(struct http_answer *answer);
+
+/* ---- one listening socket ----
+ *
+ * Accepts any method. Connections, their memory, their time and the bodies are bounded; slow
+ * clients are closed in favour of new ones.
+ */
+
+struct http_listener;
+
+/**
+ * Listens at @address and calls @answer for each request, from the loop. Both families share one
+ * dual-stack socket, or get an IPv4 one if the kernel has no IPv6. NULL with an error if the
+ * address cannot be bound.
+ */
+struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
+                                         http_answer_fn answer, void *ctx, struct error *err);
+
+/** Closes the socket and all connections. NULL is fine. */
+void http_listener_close(struct http_listener *listener);
+
+/* ---- all listening sockets ----
+ *
+ * One that cannot be bound is logged once and waits. Every 0.2 s one waiting socket is retried,
+ * round robin; if it succeeds, so are all others, which keeps the gap short when this daemon
+ * replaces another. Every 5 s all are retried and failures reported. Closing a socket retries all
+ * immediately, since it may have blocked one of them.
+ */
+
+struct ports;
+
+/* What is said of a kind of sockets. One that cannot be bound becomes an event, at first and then
+ * every 5 s; its note is @before, the address, @after and the error. Static. */
+struct port_kind {
+    const char *subsystem; /* of log lines */
+    enum object_kind object;
+    const char *reason, *action, *before, *after;
+};
+
+struct port {
+    struct port *prev, *next; /* in ports->waiting while listener is NULL */
+    struct ports *ports;
+    struct listen_address address;
+    struct http_listener *listener; /* NULL: it could not be bound yet */
+    const struct port_kind *kind;
+    const char *id; /* of the object of the event */
+    http_answer_fn answer;
+    void *ctx;
+    char *name;
+};
+
+/** Starts without ports. @events is borrowed; NULL: no events. */
+struct ports *ports_new(struct ev_loop *loop, const struct event_sink *events);
+
+/** All ports must be closed. */
+void ports_free(struct ports *ports);
+
+/**
+ * Opens a socket at @address with @answer (http_listener_open), now or once it can be bound. @id
+ * (borrowed) names the object of the event. @name is formatted as key=value pairs for log lines.
+ */
+struct port *port_open(struct ports *ports, const struct listen_address *address,
+                       const struct port_kind *kind, const char *id, http_answer_fn answer,
+                       void *ctx, const char *name, ...) __attribute__((format(printf, 7, 8)));
+
+/** Closes the socket or stops waiting for it. NULL is fine. */
+void port_close(struct port *port);
+
+#endif

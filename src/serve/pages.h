@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The server and its pages. */
+#ifndef KUBE_NFTD_SRC_SERVE_PAGES_H
+#define KUBE_NFTD_SRC_SERVE_PAGES_H
+
+#include "http.h"
+
+struct server {
+    struct server_config config;
+    struct ports *ports;
+    struct port *own[ADDRESS_COUNT]; /* NULL: not served */
+    struct health *health;
+    struct health_counts counts;
+    double explain_after;         /* no explanations before this time; clock_monotonic */
+    unsigned explanations, lists; /* answers that are not sent yet */
+};
+
+/** Takes a snapshot. */
+void server_read(const struct server *server, struct snapshot *now);
+
+/* Answers one path of @server from the state @now. */
+typedef void page_fn(struct server *server, const struct snapshot *now,
+                     const struct http_request *request, struct http_answer *answer);
+
+/* ---- health.c ---- */
+
+page_fn answer_health, answer_liveness, answer_readiness;
+
+/** Without health checks; reads snapshots of @server and listens at its ports. */
+struct health *health_new(struct server *server);
+void health_free(struct health *health);
+
+/* ---- status.c: the state of the daemon in JSON, and for people ---- */
+
+page_fn answer_status;
+
+/** /status as text, owned by the caller. */
+char *status_text(const struct snapshot *now);
+
+/* ---- programmed.c: the received and the applied resourceVersion of a Service and of each of its
+ * EndpointSlices ---- */
+
+page_fn answer_programmed;
+
+/* ---- list.c: pages that are generated in pieces of less than a millisecond, so that the loop
+ * handles other events in between ---- */
+
+page_fn answer_list, answer_connections;
+
+/** Whether connections are counted in any family. */
+bool connections_are_counted(const struct snapshot *now);
+
+/** Whether the connection counts date from @since (clock_monotonic) or later; if not, reads a piece
+ * of them. */
+bool connections_read(const struct snapshot *now, double since);
+
+struct port_connections {
+    const char *service_id; /* borrowed until the next change */
+    const struct service_port *port;
+    uint64_t total; /* of both families */
+};
+
+typedef VEC(struct port_connections) port_connections_vec;
+
+/** Stores up to @most service ports with the most connections in @out, largest first. Returns the
+ * number of other ports with connections. */
+size_t connections_most(const struct snapshot *now, size_t most, port_connections_vec *out);
+
+/* ---- metrics_page.c: the Prometheus text format 0.0.4 ----
+ *
+ * A metric family without samples is omitted, as in kube-proxy (docs/behaviour.md 7).
+ */
+
+page_fn answer_metrics, answer_slis;
+
+struct metrics_page;
+
+struct metrics_label {
+    const char *name;
+    const char *value; /* escaped on output */
+};
+
+/** Begins a family. @type is "gauge", "counter" or "histogram". The texts are borrowed until the
+ * next family begins. */
+void metrics_family(struct metrics_page *page, const char *name, const char *type,
+                    const char *help);
+
+/* Maximum number of labels of a sample. */
+#define METRICS_LABELS_MOST 9
+
+/** Adds a sample to the current family. */
+void metrics_sample(struct metrics_page *page, const struct metrics_label *labels, size_t n,
+                    double value);
+
+/** Adds the samples of a histogram: buckets, sum and count. */
+void metrics_histogram(struct metrics_page *page, const struct metrics_label *labels, size_t n,
+                       const struct histogram *histogram);
+
+/** Returns the page that @write writes, owned by the caller, and its *@length. */
+char *metrics_print(void (*write)(const struct snapshot *now, struct metrics_page *page),
+                    const struct snapshot *now, size_t *length);
+
+/* ---- metrics.c ---- */
+
+/** Writes all metrics. */
+void metrics_write(const struct snapshot *now, struct metrics_page *page);
+
+#endif
