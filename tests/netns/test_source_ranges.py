@@ -21,7 +21,7 @@ DROP_TIMEOUT = 0.3
 
 SWITCHES = 100
 LEAST_RATE = 50  # packets for each switch, or it would prove little
-LONG = 6000  # ranges: more than go in one transaction
+LONG = 6000  # ranges
 
 # New flows to the load-balancer address, before and behind the place where sources are looked up.
 COUNTERS = """
@@ -146,7 +146,7 @@ def transactions(proxy: Proxy) -> list[tuple[int, int]]:
 
 
 def test_what_is_sent_for_another_list(proxy):
-    """A list counts once, however many ports have it: one transaction brings it, one removes the old one."""
+    """A list counts once, however many ports have it; one transaction brings it, one removes it."""
     ports = 30
     web = Web(proxy, 4, "UDP")
     switcher = Switcher(proxy, web)
@@ -162,4 +162,5 @@ def test_what_is_sent_for_another_list(proxy):
     switcher.put(many(10_000, 2000), ports)
     wait_for(lambda: len(prefixes(proxy, 4)) == 10_000, "the old list is gone")
     sent = transactions(proxy)[before + 2:]
-    assert sent == [(10_000 + ports, ports), (0, 1000)]
+    assert sent[0][0] > 10_000 and sent[-1] == (0, 1000)  # its ports may follow in portions
+    assert (sum(added for added, _ in sent), sum(deleted for _, deleted in sent)) == (10_000 + ports, 1000 + ports)
