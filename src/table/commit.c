@@ -96,53 +96,46 @@ static void finish_port(struct ruleset *rs, struct port_entry *port, double now)
 
 /* ---- applied state ---- */
 
-static void apply_numbers(struct ruleset *rs, struct entry *entry, double now)
+/* Before the port's new counts: a trim keeps the slots within the old ones. */
+static void apply_slots(struct port_entry *port)
 {
-    uint32_t desired[NUMBER_SETS];
-    const enum table_set first = first_set(entry), end = end_of_sets(entry);
-    for (enum table_set set = first; set < end; set++)
-        desired[set] = entry_desired(set, entry);
-    if (first == 0 && desired[SET_RESTRICTED] != entry_applied(SET_RESTRICTED, entry)) {
-        source_list_hold(source_lists_find(&rs->lists, desired[SET_RESTRICTED]));
-        frontend_release_list(rs, as_frontend(entry), now);
-    }
-    for (enum table_set set = first; set < end; set++)
-        entry_set_applied(rs, set, entry, desired[set]);
-}
-
-static void apply_port(struct ruleset *rs, struct port_entry *port, double now)
-{
-    uint32_t kept[PARTS];
-    for (enum port_part which = 0; which < PARTS; which++)
-        kept[which] = port_kept_slots(port, which);
-    apply_numbers(rs, &port->entry, now);
     for (enum port_part which = 0; which < PARTS; which++) {
         struct slot_table *slots = port_slots(port, which);
+        const uint32_t kept = slots && port->entry.trim ? port_kept_slots(port, which) : UINT32_MAX;
         if (!slots)
             continue;
-        if (port->entry.trim && slots->n_slots > kept[which])
-            slots->n_slots = kept[which];
+        if (slots->n_slots > kept)
+            slots->n_slots = kept;
         slots_apply(slots);
     }
-    port->renumbered = false;
-    entry_clean(&port->entry);
-    quarantine_end(rs, &port->entry);
 }
 
-/* The port it led to before may have leftovers. */
-static void apply_frontend(struct ruleset *rs, struct frontend_entry *frontend, double now)
+/* A port that a frontend no longer leads to may have leftovers. */
+static void apply_difference(struct ruleset *rs, const struct difference *difference, double now)
 {
-    const uint32_t before = frontend->applied[SET_SERVICES];
-    apply_numbers(rs, &frontend->entry, now);
-    entry_clean(&frontend->entry);
-    quarantine_end(rs, &frontend->entry);
-    if (before && before != frontend->applied[SET_SERVICES]) {
-        struct port_entry *port = ruleset_port_of_number(rs, port_of_value(before));
-        if (port)
-            note_left(rs, port);
+    const enum table_set set = difference->set;
+    struct port_entry *before = NULL;
+    if (set == SET_SERVICES && difference->applied)
+        before = ruleset_port_of_number(rs, port_of_value(difference->applied));
+    if (set == SET_RESTRICTED) {
+        source_list_hold(source_lists_find(&rs->lists, difference->desired));
+        frontend_release_list(rs, as_frontend(difference->entry), now);
     }
-    if (!frontend->entry.desired)
-        ruleset_free_entry(rs, &frontend->entry);
+    entry_set_applied(rs, set, difference->entry, difference->desired);
+    if (before)
+        note_left(rs, before);
+}
+
+static void apply_entry(struct ruleset *rs, struct entry *entry)
+{
+    entry_clean(entry);
+    quarantine_end(rs, entry);
+    if (entry->is_port) {
+        as_port(entry)->renumbered = false;
+        note_left(rs, as_port(entry));
+    } else if (!entry->desired) {
+        ruleset_free_entry(rs, entry);
+    }
 }
 
 static void add_new_instances(struct ruleset *rs)
@@ -152,20 +145,17 @@ static void add_new_instances(struct ruleset *rs)
     vec_clear(&rs->new_instances);
 }
 
-/* The desired state of a port depends on the frontends that led to it before the commit, so ports
- * come first. */
 static void apply(struct ruleset *rs, double now)
 {
     vec_each (&rs->dirty, it)
         if ((*it)->is_port)
-            apply_port(rs, as_port(*it), now);
-    vec_each (&rs->dirty, it) {
-        if ((*it)->is_port)
-            note_left(rs, as_port(*it));
-        else
-            apply_frontend(rs, as_frontend(*it), now);
-    }
-    rs->dirty.n = 0;
+            apply_slots(as_port(*it));
+    vec_each (&rs->differences, it)
+        apply_difference(rs, it, now);
+    vec_each (&rs->dirty, it)
+        apply_entry(rs, *it);
+    vec_clear_few(&rs->dirty);
+    vec_clear_few(&rs->differences);
     vec_each (&rs->left, it)
         finish_port(rs, *it, now);
     vec_clear_few(&rs->left);
@@ -230,6 +220,7 @@ static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly
     ruleset_plan(rs);
     if (singly)
         quarantine_sort_dirty(rs);
+    ruleset_find_differences(rs);
     if (!rs->table_missing && commit_instances(rs, socket, singly, stats, err))
         return -1;
     begin_batch(rs, singly);

@@ -180,6 +180,7 @@ static instance_vec plan(struct ruleset *rs)
     if (rs->plain.dirty.n)
         qsort(rs->plain.dirty.v, rs->plain.dirty.n, sizeof(*rs->plain.dirty.v), compare_plain);
 
+    ruleset_find_differences(rs);
     ruleset_new_instances(rs, &instances);
     return instances;
 }

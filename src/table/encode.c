@@ -221,20 +221,22 @@ static void encode_trims(struct ruleset *rs, enum table_set set)
  * does. */
 enum phase { PHASE_GAINS, PHASE_FRONTENDS, PHASE_LOSSES, PHASES };
 
-/* Encodes one set for the dirty entries from @from to @end. */
+static enum phase phase_of(const struct difference *difference)
+{
+    return !difference->entry->is_port ? PHASE_FRONTENDS
+           : difference->desired       ? PHASE_GAINS
+                                       : PHASE_LOSSES;
+}
+
+/* Encodes one set for the differences from @from to @end. */
 static void encode_set(struct ruleset *rs, size_t from, size_t end, enum phase phase,
                        enum nft_element_op op, enum table_set set)
 {
     for (size_t i = from; i < end; i++) {
-        struct entry *entry = rs->dirty.v[i];
-        if (entry->is_port != (phase != PHASE_FRONTENDS))
-            continue;
-        const uint32_t applied = entry_applied(set, entry), desired = entry_desired(set, entry);
-        const uint32_t value = op == ELEMENT_ADD ? desired : applied;
-        if (applied == desired || value == 0)
-            continue;
-        if (phase == PHASE_FRONTENDS || phase == (desired ? PHASE_GAINS : PHASE_LOSSES))
-            entry_element(rs, entry, op, set, value);
+        const struct difference *it = &rs->differences.v[i];
+        const uint32_t value = op == ELEMENT_ADD ? it->desired : it->applied;
+        if (it->set == set && value != 0 && phase_of(it) == phase)
+            entry_element(rs, it->entry, op, set, value);
     }
 }
 
@@ -242,8 +244,8 @@ static void encode_set(struct ruleset *rs, size_t from, size_t end, enum phase p
 static void encode_phase(struct ruleset *rs, enum phase phase)
 {
     const bool frontends = phase == PHASE_FRONTENDS;
-    for (size_t from = 0, end; from < rs->dirty.n; from = end) {
-        end = from + GROUP < rs->dirty.n ? from + GROUP : rs->dirty.n;
+    for (size_t from = 0, end; from < rs->differences.n; from = end) {
+        end = from + GROUP < rs->differences.n ? from + GROUP : rs->differences.n;
         rs->batch.together = true;
         for (enum table_set set = frontends ? 0 : FRONTEND_SETS;
              set < (frontends ? FRONTEND_SETS : NUMBER_SETS); set++) {

@@ -212,6 +212,17 @@ void ruleset_plan(struct ruleset *rs)
     }
 }
 
+void ruleset_find_differences(struct ruleset *rs)
+{
+    vec_clear_few(&rs->differences);
+    vec_each (&rs->dirty, it)
+        for (enum table_set set = first_set(*it); set < end_of_sets(*it); set++) {
+            const uint32_t applied = entry_applied(set, *it), desired = entry_desired(set, *it);
+            if (applied != desired)
+                vec_push(&rs->differences, (struct difference){*it, set, applied, desired});
+        }
+}
+
 /* ---- instances ---- */
 
 bool set_instance(enum table_set set, uint32_t value, struct instance *instance)
@@ -252,10 +263,9 @@ void ruleset_new_instances(const struct ruleset *rs, instance_vec *out)
     struct instances seen = {0};
     struct instance instance;
     vec_clear(out);
-    vec_each (&rs->dirty, it)
-        for (enum table_set set = first_set(*it); set < end_of_sets(*it); set++)
-            if (set_instance(set, entry_desired(set, *it), &instance))
-                need_instance(rs, &seen, instance, out);
+    vec_each (&rs->differences, it)
+        if (set_instance(it->set, it->desired, &instance))
+            need_instance(rs, &seen, instance, out);
     instances_clear(&seen);
     instances_sort(out);
 }

@@ -206,15 +206,9 @@ static bool is_built_on(const struct ruleset *rs, struct instance instance,
 static void blame_instance(struct taking *t, const struct instance *which, int why)
 {
     struct instance instance;
-    for (size_t i = 0; i < t->rs->dirty.n; i++) {
-        struct entry *entry = t->rs->dirty.v[i];
-        bool needs = false;
-        for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
-            needs = needs || (set_instance(set, entry_desired(set, entry), &instance) &&
-                              is_built_on(t->rs, instance, which));
-        if (needs)
-            take_entry(t, entry, why);
-    }
+    vec_each (&t->rs->differences, it)
+        if (set_instance(it->set, it->desired, &instance) && is_built_on(t->rs, instance, which))
+            take_entry(t, it->entry, why);
 }
 
 static void blame(struct taking *t, const struct nft_refusal *refusal)

@@ -83,6 +83,7 @@ void ruleset_free(struct ruleset *rs)
     source_lists_forget(&rs->lists, &rs->plain);
     vec_free(&rs->lists.unused);
     vec_free(&rs->dirty);
+    vec_free(&rs->differences);
     vec_free(&rs->trims);
     vec_free(&rs->left);
     vec_free(&rs->rechecks);

@@ -135,6 +135,13 @@ struct quarantine {
     bool ports_left;                  /* frontends may have waited for a service port that left */
 };
 
+/* A desired value of an entry that differs from the applied one. */
+struct difference {
+    struct entry *entry;
+    enum table_set set;
+    uint32_t applied, desired; /* 0: none */
+};
+
 /* An instance whose messages are in the batch. */
 struct new_instance {
     struct instance instance;
@@ -159,7 +166,8 @@ struct ruleset {
     struct port_entry **by_number;      /* [MOST_PORTS + 1], by P; unused pages take no memory */
     uint32_t last_number;               /* the last P assigned */
     VEC(struct entry *) dirty;
-    size_t n_desired; /* frontends */
+    VEC(struct difference) differences; /* of dirty entries, during a commit */
+    size_t n_desired;                   /* frontends */
     struct plain_elements plain;
     range_vec service_cidrs, pod_cidrs; /* desired */
     struct source_lists lists;
@@ -299,6 +307,9 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry);
 /** Plans dirty entries: service port numbers, slots, affinity, source lists. */
 void ruleset_plan(struct ruleset *rs);
 
+/** Lists the differences of planned dirty entries. */
+void ruleset_find_differences(struct ruleset *rs);
+
 /** A frontend was found to lead to the service port number P. Its desired port takes that number,
  * if it has none and no other port has this one. */
 void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, uint32_t number);
@@ -306,7 +317,7 @@ void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, u
 /** The chain instance that a value in @set leads to; false if the chains are in the fixed part. */
 bool set_instance(enum table_set set, uint32_t number, struct instance *instance);
 
-/** The instances that dirty entries need and the table lacks, each after those it builds on. The
+/** The instances that desired values need and the table lacks, each after those it builds on. The
  * caller frees the array in @out. */
 void ruleset_new_instances(const struct ruleset *rs, instance_vec *out);
 
