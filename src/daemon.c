@@ -13,40 +13,45 @@
 #include "kube-nftd/serve.h"
 #include "object_source.h"
 #include "proxy.h"
-#include "proxy_options.h"
 
+#include <errno.h>
 #include <ev.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* How long the first sync waits for optional objects: programming before a late Node object arrives
  * would remove the NodePorts that the previous process left in the table. */
 #define GRACE_SECONDS 30.0
 
+/* Between two looks at an incomplete kubeconfig. */
+#define KUBECONFIG_SECONDS 1.0
+
 struct daemon {
     const struct options *options;
-    struct service_manager *service_manager;
+    const struct service_manager *service_manager;
     struct ev_loop *loop;
     double started; /* clock_realtime */
-    char *node_name;
-    bool owned[FAMILY_COUNT]; /* no other program can change the table */
     struct nft_socket *socket;
     struct table_monitor *tables; /* NULL: all tables are owned, or no monitor is available */
-    struct address_monitor *addresses;
-    struct config_watch *config_watch; /* NULL: no --config */
-    struct flow_cleaner *flows;        /* NULL: no conntrack netlink in the kernel */
+    struct flow_cleaner *flows;   /* NULL: no conntrack netlink in the kernel */
     struct object_source source;
+    struct proxy_config config;
     struct proxy *proxy; /* NULL until the server is open */
     struct server *server;
     ev_prepare commit;
-    ev_timer wake;
+    ev_timer wake, keep_alive, kubeconfig;
+    struct stat kubeconfig_seen;
     ev_signal terminate, interrupt, hangup;
+    int config_fd; /* from edits_open(); -1: no --config, or it cannot be watched */
+    ev_io config_edits;
+    const char *config_edited; /* how --config changed, which ends the daemon; NULL: it did not */
     double synced_at; /* all Services and EndpointSlices had come; clock_monotonic; 0: not yet */
     bool begun;       /* the first sync was attempted */
     bool programmed;  /* all tables have been applied once */
-    const char *config_edited; /* how --config changed, which ends the daemon; NULL: it did not */
-    bool ending;               /* SIGTERM or SIGINT came */
+    bool ending;      /* SIGTERM or SIGINT came */
 };
 
 /* ---- the loop ---- */
@@ -58,7 +63,7 @@ static double time_to_begin(struct daemon *d, double now)
         return 0;
     if (d->synced_at == 0)
         d->synced_at = now;
-    if (!object_source_is_exhausted(&d->source, d->proxy) && now < d->synced_at + GRACE_SECONDS)
+    if (!object_source_is_exhausted(&d->source) && now < d->synced_at + GRACE_SECONDS)
         return d->synced_at + GRACE_SECONDS;
     d->begun = true;
     return 0;
@@ -80,11 +85,12 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     double next = sync_tables(d);
     next = clock_earlier(next, log_flush(clock_monotonic()));
     if (proxy_is_programmed(d->proxy)) {
-        service_manager_ready(d->service_manager, "All tables are applied");
-        if (!d->programmed)
+        if (!d->programmed) {
+            service_manager_notify(d->service_manager, SERVICE_READY, "All tables are applied");
             alloc_give_back(); /* memory of the initial lists and the full sync */
+        }
         d->programmed = true;
-        startup_taint_programmed(d->source.startup, proxy_refused(d->proxy));
+        startup_taint_programmed(d->source.startup, proxy_rejected(d->proxy));
     }
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {
@@ -108,7 +114,7 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
     (void)events;
     log_info("daemon", "signal=%s: exiting, the tables stay active", strsignal(watcher->signum));
     d->ending = true;
-    service_manager_stopping(d->service_manager, "Exiting, the tables stay active");
+    service_manager_notify(d->service_manager, SERVICE_STOPPING, "Exiting, the tables stay active");
     ev_break(loop, EVBREAK_ALL);
 }
 
@@ -117,22 +123,20 @@ static void on_hangup(struct ev_loop *loop, ev_signal *watcher, int events)
     const struct daemon *d = watcher->data;
     (void)loop;
     (void)events;
-    object_source_reload(&d->source, d->options);
+    object_source_reload(&d->source);
 }
 
-static void on_config_edited(void *ctx, const char *how)
+static void on_keep_alive(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    struct daemon *d = ctx;
-    d->config_edited = how;
-    ev_break(d->loop, EVBREAK_ALL);
+    (void)loop;
+    (void)events;
+    service_manager_notify(timer->data, SERVICE_KEEP_ALIVE, NULL);
 }
 
 static bool is_ending(const struct daemon *d)
 {
     return d->ending || d->config_edited;
 }
-
-/* ---- startup ---- */
 
 static void watch_signals(struct daemon *d)
 {
@@ -145,35 +149,101 @@ static void watch_signals(struct daemon *d)
     ev_signal_start(d->loop, &d->hangup);
 }
 
+static void start_keep_alive(struct daemon *d)
+{
+    const struct service_manager *manager = d->service_manager;
+    if (manager->error)
+        log_warn("service-manager", "%s", manager->error);
+    if (manager->keep_alive <= 0)
+        return;
+    ev_now_update(d->loop); /* startup may have taken long */
+    ev_timer_init(&d->keep_alive, on_keep_alive, manager->keep_alive, manager->keep_alive);
+    d->keep_alive.data = (void *)manager;
+    ev_timer_start(d->loop, &d->keep_alive);
+}
+
+/* ---- files that others write ---- */
+
+int edits_open(const char *path, struct error *err)
+{
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd >= 0 && inotify_add_watch(fd, path, IN_MODIFY | IN_MOVE_SELF) >= 0)
+        return fd;
+    error_set(err, "cannot watch %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+const char *edits_read(int fd)
+{
+    struct inotify_event events[16]; /* those of a file carry no name */
+    uint32_t mask = 0;
+    ssize_t n;
+    while ((n = read(fd, events, sizeof(events))) > 0)
+        for (size_t i = 0; i < (size_t)n / sizeof(*events); i++)
+            mask |= events[i].mask;
+    return mask & IN_MODIFY ? "written to" : mask & IN_MOVE_SELF ? "renamed away" : NULL;
+}
+
+static void on_config(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct daemon *d = io->data;
+    (void)events;
+    d->config_edited = edits_read(io->fd);
+    if (d->config_edited)
+        ev_break(loop, EVBREAK_ALL);
+}
+
 static void watch_config(struct daemon *d)
 {
     struct error err = {0};
     if (!d->options->config)
         return;
-    d->config_watch = config_watch_new(d->loop, d->options->config, on_config_edited, d, &err);
-    if (!d->config_watch)
+    d->config_fd = edits_open(d->options->config, &err);
+    if (d->config_fd < 0) {
         log_warn("config", "edits of --config are not detected: %s", err.text);
-    error_clear(&err);
+        error_clear(&err);
+        return;
+    }
+    ev_io_init(&d->config_edits, on_config, d->config_fd, EV_READ);
+    d->config_edits.data = d;
+    ev_io_start(d->loop, &d->config_edits);
 }
 
-static void on_kubeconfig(void *ctx)
+bool file_is_complete(const char *path, struct stat *seen)
 {
-    ev_break(((struct daemon *)ctx)->loop, EVBREAK_ALL);
+    struct stat status;
+    if (stat(path, &status) < 0)
+        status = (struct stat){.st_size = 0};
+    bool complete = status.st_size > 0 && file_is_same(&status, seen);
+    *seen = status;
+    return complete;
+}
+
+static void on_kubeconfig_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct daemon *d = timer->data;
+    (void)events;
+    if (file_is_complete(d->options->kubeconfig, &d->kubeconfig_seen))
+        ev_break(loop, EVBREAK_ALL);
 }
 
 /* The kubelet's kubeconfig appears only when the node joins the cluster. */
 static void wait_for_kubeconfig(struct daemon *d)
 {
     const char *path = d->options->kubeconfig;
-    if (d->options->manifests || !path || !*path || !awaited_file_is_missing(path))
+    if (d->options->manifests || !path || access(path, F_OK) == 0 || errno != ENOENT)
         return;
     log_info("daemon", "waiting for the kubeconfig, which does not exist yet file=%s", path);
     char *status = xasprintf("Waiting for the kubeconfig %s", path);
-    service_manager_status(d->service_manager, status);
+    service_manager_notify(d->service_manager, SERVICE_STATUS, status);
     free(status);
-    struct awaited_file *file = awaited_file_new(d->loop, path, on_kubeconfig, d);
+    ev_timer_init(&d->kubeconfig, on_kubeconfig_timer, KUBECONFIG_SECONDS, KUBECONFIG_SECONDS);
+    d->kubeconfig.data = d;
+    ev_timer_start(d->loop, &d->kubeconfig);
     ev_run(d->loop, 0);
-    awaited_file_free(file);
+    ev_timer_stop(d->loop, &d->kubeconfig);
 }
 
 /* ---- the server ---- */
@@ -193,7 +263,7 @@ static void read_snapshot(void *ctx, struct snapshot *now)
     if (source->recorder)
         now->events = event_recorder_stats(source->recorder);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        now->owned[i] = d->owned[i];
+        now->owned[i] = d->config.rulesets[i].owned;
         now->flows[i] = d->flows ? flow_cleaner_stats(d->flows, (enum family)i) : NULL;
     }
 }
@@ -209,7 +279,7 @@ static int open_server(struct daemon *d, struct error *err)
                *metrics = d->options->metrics_bind_address;
     d->server = server_new(&(struct server_config){.loop = d->loop,
                                                    .options = d->options,
-                                                   .node_name = d->node_name,
+                                                   .node_name = d->source.node_name,
                                                    .events = d->source.events,
                                                    .read = read_snapshot,
                                                    .sync = on_explain,
@@ -230,10 +300,10 @@ static int open_server(struct daemon *d, struct error *err)
 /* Opens everything that needs privileges, including the listening sockets, then drops them. */
 static int open_to_others(struct daemon *d, struct error *err)
 {
-    if (object_source_prepare(&d->source, d->loop, d->node_name, d->options, err))
+    if (object_source_prepare(&d->source, err))
         return error_of_configuration(err);
     /* Before the server: a failed bind is reported as an event. */
-    object_source_open_writers(&d->source, d->options);
+    object_source_open_writers(&d->source);
     if (open_server(d, err)) {
         server_free(d->server); /* it must not answer without a proxy */
         d->server = NULL;
@@ -246,14 +316,14 @@ static int open_to_others(struct daemon *d, struct error *err)
 }
 
 /* Owned tables need no monitor: no other program can change them. */
-static void watch_tables(struct daemon *d, const struct proxy_config *config)
+static void watch_tables(struct daemon *d)
 {
     const struct table_monitor_ops ops = {proxy_foreign_change, proxy_foreign_lost,
                                           proxy_foreign_settled, d->proxy};
     struct error err = {0};
     bool all_owned = true;
     for (int i = 0; i < FAMILY_COUNT; i++)
-        all_owned = all_owned && (config->rulesets[i].owned || !config->families[i]);
+        all_owned = all_owned && (d->config.rulesets[i].owned || !d->config.families[i]);
     if (all_owned)
         return;
     d->tables = table_monitor_new(d->loop, RULESET_TABLE, d->socket, &ops, &err);
@@ -264,7 +334,7 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
 }
 
 /* Starts the flow of objects into the proxy. */
-static int open_pipeline(struct daemon *d, struct proxy_config *config, struct error *err)
+static int open_pipeline(struct daemon *d, struct error *err)
 {
     struct error missing = {0};
     d->flows = flow_cleaner_new(d->loop, &missing);
@@ -272,28 +342,21 @@ static int open_pipeline(struct daemon *d, struct proxy_config *config, struct e
         log_warn("daemon", "stale UDP flows are not deleted, and stay on their endpoints: %s",
                  missing.text);
     error_clear(&missing);
-    config->health = server_health(d->server);
-    config->flows = d->flows;
-    config->events = d->source.events;
-    config->node_seen = object_source_node_seen;
-    config->node_seen_ctx = &d->source;
-    proxy_options_apply(d->options, d->node_name, config);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        d->owned[i] = config->rulesets[i].owned;
-    d->proxy = proxy_new(config, err);
-    if (!d->proxy)
+    d->config.node_name = d->source.node_name;
+    d->config.health = server_health(d->server);
+    d->config.flows = d->flows;
+    d->config.events = d->source.events;
+    d->config.startup = d->source.startup;
+    d->proxy = proxy_new(&d->config, err);
+    if (!d->proxy || object_source_open(&d->source, d->proxy, false, err))
         return -1;
-    d->addresses = address_monitor_new(d->loop, proxy_set_host_addresses, d->proxy, err);
-    if (!d->addresses || object_source_open(&d->source, d->options, d->proxy, false, err))
-        return -1;
-    watch_tables(d, config);
+    watch_tables(d);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
 
 /* Also returns 0 if a signal or an edit of --config ends it early: see is_ending(). */
 static int daemon_start(struct daemon *d, struct error *err)
 {
-    struct proxy_config config = {.families = {true, host_has_ipv6()}};
     struct rlimit descriptors;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until the loop runs: nothing to reload yet */
@@ -302,25 +365,25 @@ static int daemon_start(struct daemon *d, struct error *err)
         descriptors.rlim_cur = descriptors.rlim_max;
         setrlimit(RLIMIT_NOFILE, &descriptors);
     }
-    if (!config.families[FAMILY_IPV6])
+    if (!d->config.families[FAMILY_IPV6])
         log_info("daemon", "IPv6 is disabled on this host: only the IPv4 table is programmed");
     d->socket = nft_socket_open(err);
-    if (!d->socket || proxy_options_check_kernel(d->socket, &config, err) ||
-        proxy_options_check_cluster_cidr(d->options, &config, err))
+    if (!d->socket || proxy_check_kernel(d->socket, &d->config, err) ||
+        proxy_check_cluster_cidr(&d->config, err))
         return -1;
-    d->node_name = node_name(d->options->hostname_override, err);
-    if (!d->node_name)
+    d->source.node_name = node_name(d->options->hostname_override, err);
+    if (!d->source.node_name)
         return error_of_configuration(err);
-    d->loop = ev_default_loop(EVFLAG_AUTO);
+    d->loop = d->source.loop = ev_default_loop(EVFLAG_AUTO);
     if (!d->loop)
         return error_set(err, "cannot create an event loop");
     watch_signals(d);
-    service_manager_attach(d->service_manager, d->loop);
+    start_keep_alive(d);
     watch_config(d);
     wait_for_kubeconfig(d);
     if (is_ending(d))
         return 0;
-    if (open_to_others(d, err) || open_pipeline(d, &config, err))
+    if (open_to_others(d, err) || open_pipeline(d, err))
         return -1;
     /* Host settings last: nothing can fail after this. */
     conntrack_sysctls_apply(&d->options->conntrack, "");
@@ -330,26 +393,30 @@ static int daemon_start(struct daemon *d, struct error *err)
 static void daemon_close(struct daemon *d)
 {
     object_source_close(&d->source);
-    address_monitor_free(d->addresses);
     table_monitor_free(d->tables);
-    config_watch_free(d->config_watch);
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
     server_free(d->server);
-    service_manager_detach(d->service_manager);
     nft_socket_close(d->socket);
-    free(d->node_name);
     if (d->loop)
         ev_loop_destroy(d->loop);
+    if (d->config_fd >= 0)
+        close(d->config_fd);
 }
 
-int daemon_run(const struct options *options, struct service_manager *manager, struct error *err)
+int daemon_run(const struct options *options, const struct service_manager *manager,
+               struct error *err)
 {
-    struct daemon d = {.options = options, .service_manager = manager, .started = clock_realtime()};
+    struct daemon d = {.options = options,
+                       .service_manager = manager,
+                       .started = clock_realtime(),
+                       .config = {.options = options, .families = {true, host_has_ipv6()}},
+                       .source.options = options,
+                       .config_fd = -1};
     int result = daemon_start(&d, err);
     if (result == 0 && !is_ending(&d)) {
-        log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);
-        service_manager_status(manager, "Waiting for Services and EndpointSlices");
+        log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.source.node_name);
+        service_manager_notify(manager, SERVICE_STATUS, "Waiting for Services and EndpointSlices");
         ev_init(&d.wake, on_wake);
         ev_prepare_init(&d.commit, on_commit);
         d.commit.data = &d;

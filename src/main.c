@@ -44,7 +44,8 @@ static int print_version(bool raw)
 }
 
 /* The exit status, or -1 with an error. */
-static int run(const struct options *options, struct service_manager *manager, struct error *err)
+static int run(const struct options *options, const struct service_manager *manager,
+               struct error *err)
 {
     if (options->help) {
         options_usage(stdout);
@@ -54,21 +55,26 @@ static int run(const struct options *options, struct service_manager *manager, s
         return print_version(options->version == VERSION_RAW);
     if (options->write_config_to)
         return options_write(options, err);
-    if (options->cleanup)
+    switch (options->command) {
+    case COMMAND_DAEMON:
+        return daemon_run(options, manager, err);
+    case COMMAND_CLEANUP:
         return cleanup(err);
-    if (options->cleanup_kube_proxy)
+    case COMMAND_CLEANUP_KUBE_PROXY:
         return kube_proxy_cleanup(options->dry_run, stdout, err);
-    if (options->init_only)
+    case COMMAND_INIT_ONLY:
         return offline_init(options, err);
-    if (options->command == COMMAND_PREFLIGHT)
+    case COMMAND_PREFLIGHT:
         return offline_preflight(err);
-    if (command_asks(options->command))
+    case COMMAND_DUMP:
+        return offline_dump_rules(options, err);
+    default:
         return command_run(options, offline_compute, err);
-    return options->dump_rules ? offline_dump_rules(options, err)
-                               : daemon_run(options, manager, err);
+    }
 }
 
-static int run_arguments(int argc, char **argv, struct service_manager *manager, struct error *err)
+static int run_arguments(int argc, char **argv, const struct service_manager *manager,
+                         struct error *err)
 {
     struct options options;
     if (options_parse(argc, argv, &options, err))
@@ -89,14 +95,15 @@ int main(int argc, char **argv)
     struct error err = {0};
     alloc_settle();
     log_output_open();
-    struct service_manager *manager = service_manager_new();
-    int status = run_arguments(argc, argv, manager, &err);
+    struct service_manager manager;
+    service_manager_open(&manager);
+    int status = run_arguments(argc, argv, &manager, &err);
     log_end(status < 0 ? err.text : NULL);
     if (status < 0) {
-        service_manager_status(manager, err.text);
+        service_manager_notify(&manager, SERVICE_STATUS, err.text);
         status = err.configuration ? EX_CONFIG : EXIT_FAILURE;
     }
     error_clear(&err);
-    service_manager_free(manager);
+    service_manager_close(&manager);
     return status;
 }

@@ -7,7 +7,8 @@
 
 /* Facts of one family. */
 struct facts {
-    bool has_address; /* the node's: configured, or from the Node object */
+    bool is_fixed; /* the address is that of --bind-address */
+    bool has_address;
     struct address address;
     bool has_pod_cidr;
     struct cidr pod_cidr;
@@ -18,7 +19,8 @@ struct facts {
 };
 
 struct node_info {
-    struct node_info_config config;
+    const struct options *options;
+    bool offline;
     struct node_info_ops ops;
     char *name;
     char *zone;
@@ -26,6 +28,12 @@ struct node_info {
     bool complete; /* all Node objects were passed, without this one */
     struct facts facts[FAMILY_COUNT];
 };
+
+/* Manifests need not have a Node. */
+static bool is_expected(const struct node_info *node)
+{
+    return !node->options->manifests;
+}
 
 static void set_address(struct node_info *node, enum family family, const struct address *address)
 {
@@ -49,19 +57,21 @@ static void set_pod_cidr(struct node_info *node, enum family family, const struc
     vec_free(&ranges);
 }
 
-struct node_info *node_info_new(const struct node_info_config *config,
+struct node_info *node_info_new(const struct options *options, const char *name, bool offline,
                                 const struct node_info_ops *ops)
 {
     struct node_info *node = xcalloc(1, sizeof(*node));
-    node->config = *config;
-    node->ops = *ops;
-    node->name = xstrdup(config->name);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (config->has_bind_address[i])
-            set_address(node, (enum family)i, &config->bind_address[i]);
-        if (config->has_cluster_cidr[i])
-            set_pod_cidr(node, (enum family)i, &config->cluster_cidr[i]);
+    enum family family;
+    struct address address;
+    *node = (struct node_info){
+        .options = options, .offline = offline, .ops = *ops, .name = xstrdup(name)};
+    if (options->bind_address && address_parse(options->bind_address, &family, &address)) {
+        node->facts[family].is_fixed = true;
+        set_address(node, family, &address);
     }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (options->detect_local_mode == DETECT_LOCAL_CLUSTER_CIDR && options->has_cluster_cidr[i])
+            set_pod_cidr(node, (enum family)i, &options->cluster_cidr[i]);
     return node;
 }
 
@@ -71,22 +81,60 @@ void node_info_free(struct node_info *node)
         return;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         vec_free(&node->facts[i].host);
-        node_port_selection_clear(&node->facts[i].ports);
+        vec_free(&node->facts[i].ports.addresses);
     }
     free(node->name);
     free(node->zone);
     free(node);
 }
 
-/* ---- node ports ---- */
+/* ---- NodePorts ---- */
+
+static bool contains(const cidr_vec *cidrs, const struct address *address)
+{
+    vec_each (cidrs, cidr)
+        if (cidr_contains(cidr, address))
+            return true;
+    return false;
+}
+
+void node_port_addresses_select(const struct node_port_addresses *setting, enum family family,
+                                const address_vec *host, const struct address *own,
+                                struct node_port_selection *out)
+{
+    const cidr_vec *cidrs = &setting->cidrs[family];
+    bool all = cidrs->n == 0;
+    vec_each (cidrs, cidr)
+        all = all || cidr->length == 0;
+    *out = (struct node_port_selection){.all = !setting->primary && all};
+    vec_each (host, address) {
+        bool is_own = own && memcmp(own, address, sizeof(*own)) == 0;
+        bool answers = family == FAMILY_IPV4 || !address_is_link_local(family, address);
+        bool selected = setting->primary ? is_own : all ? answers : contains(cidrs, address);
+        if (selected && !address_is_loopback(family, address))
+            vec_push(&out->addresses, *address);
+    }
+}
+
+/* Why no address of the family serves NodePorts. The caller frees it. */
+static char *why_unserved(const struct node_info *node, enum family family)
+{
+    const struct facts *facts = &node->facts[family];
+    char text[ADDRESS_TEXT_SIZE];
+    if (!node->options->node_port_addresses.primary)
+        return xstrdup("no interface of this host has an address in --nodeport-addresses");
+    if (!facts->has_address)
+        return xasprintf("node=%s has no address of this family, or none is known yet", node->name);
+    return xasprintf("no interface of this host has address=%s of node=%s",
+                     address_format(family, &facts->address, text), node->name);
+}
 
 static void log_node_ports(struct node_info *node, enum family family, bool changed)
 {
     struct facts *facts = &node->facts[family];
     const char *name = family_name(family);
-    char text[ADDRESS_TEXT_SIZE];
-    bool by_primary = node->config.node_port_addresses.primary;
-    bool may_come = by_primary && !facts->has_address && !node->seen && !node->complete;
+    bool no_address = node->options->node_port_addresses.primary && !facts->has_address;
+    bool may_come = no_address && !node->seen && !node->complete;
     if (facts->ports.addresses.n > 0) {
         facts->unserved_logged = false;
         if (changed)
@@ -98,46 +146,35 @@ static void log_node_ports(struct node_info *node, enum family family, bool chan
     if (facts->unserved_logged || facts->ports.all || may_come)
         return;
     facts->unserved_logged = true;
-    char *why =
-        !by_primary ? xstrdup("no interface of this host has an address in "
-                              "--nodeport-addresses")
-        : facts->has_address
-            ? xasprintf("no interface of this host has address=%s of node=%s",
-                        address_format(family, &facts->address, text), node->name)
-            : xasprintf("node=%s has no address of this family, or none is known yet", node->name);
-    log_at(by_primary && !facts->has_address ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "node",
+    char *why = why_unserved(node, family);
+    log_at(no_address ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "node",
            "family=%s NodePorts are not served: %s", name, why);
     free(why);
-}
-
-static bool same(const struct node_port_selection *a, const struct node_port_selection *b)
-{
-    size_t n = a->addresses.n;
-    return a->all == b->all && n == b->addresses.n &&
-           (n == 0 || memcmp(a->addresses.v, b->addresses.v, n * sizeof(*a->addresses.v)) == 0);
 }
 
 /* @always: reports even without a change. */
 static void decide_node_ports(struct node_info *node, enum family family, bool always)
 {
     struct facts *facts = &node->facts[family];
-    struct node_port_selection now = {0};
+    struct node_port_selection now, before = facts->ports;
     address_vec present = {0};
     const struct address *own = facts->has_address ? &facts->address : NULL;
     if (!facts->host_known)
         return;
     vec_append(&present, facts->host.v, facts->host.n);
-    if (node->config.assume_held && own) {
+    if (node->offline && own) {
         vec_push(&present, *own);
         addresses_normalize(&present);
     }
-    node_port_addresses_select(&node->config.node_port_addresses, family, &present, own, &now);
+    node_port_addresses_select(&node->options->node_port_addresses, family, &present, own, &now);
     vec_free(&present);
-    bool changed = always || !same(&now, &facts->ports);
-    node_port_selection_clear(&facts->ports);
+    size_t n = now.addresses.n;
+    bool same = now.all == before.all && n == before.addresses.n &&
+                (n == 0 || memcmp(now.addresses.v, before.addresses.v, n * sizeof(*own)) == 0);
+    vec_free(&before.addresses);
     facts->ports = now;
-    log_node_ports(node, family, changed);
-    if (changed)
+    log_node_ports(node, family, always || !same);
+    if (always || !same)
         node->ops.node_ports(node->ops.ctx, family, &facts->ports);
 }
 
@@ -171,7 +208,7 @@ static void put_address(struct node_info *node, enum family family, const struct
     char text[ADDRESS_TEXT_SIZE];
     bool changed = facts->has_address != object->has_ip[family] ||
                    (address && memcmp(address, &facts->address, sizeof(*address)) != 0);
-    if (node->config.has_bind_address[family] || !changed)
+    if (facts->is_fixed || !changed)
         return;
     facts->unserved_logged = false;
     log_info("node", "node=%s family=%s address=%s", node->name, family_name(family),
@@ -185,7 +222,7 @@ static void put_pod_cidr(struct node_info *node, enum family family, const struc
     const struct cidr *cidr = object->has_pod_cidr[family] ? &object->pod_cidr[family] : NULL;
     bool changed = facts->has_pod_cidr != object->has_pod_cidr[family] ||
                    (cidr && !cidr_equal(&facts->pod_cidr, cidr));
-    if (node->config.follow_pod_cidrs && changed)
+    if (node->options->detect_local_mode == DETECT_LOCAL_NODE_CIDR && changed)
         set_pod_cidr(node, family, cidr);
 }
 
@@ -214,7 +251,7 @@ void node_info_complete(struct node_info *node)
     if (node->seen || node->complete)
         return;
     node->complete = true;
-    if (node->config.required)
+    if (is_expected(node))
         log_warn("node",
                  "node=%s: no Node object has this name (yet), so its zone and addresses are "
                  "unknown; see --hostname-override",
@@ -228,5 +265,5 @@ void node_info_complete(struct node_info *node)
 
 bool node_info_is_eligible(const struct node_info *node)
 {
-    return node->seen ? !node->leaving : !node->config.required;
+    return node->seen ? !node->leaving : !is_expected(node);
 }

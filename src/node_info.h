@@ -6,10 +6,31 @@
 #ifndef KUBE_NFTD_NODE_INFO_H
 #define KUBE_NFTD_NODE_INFO_H
 
-#include "kube-nftd/host.h"
+#include "kube-nftd/config.h"
 #include "kube-nftd/model.h"
 
 struct node_info;
+
+struct node_port_selection {
+    address_vec addresses; /* sorted, without duplicates, no loopback addresses */
+    bool all;              /* every address of the family, present or future */
+};
+
+/**
+ * Selects the addresses that serve NodePorts (docs/behaviour.md 4.7). The caller frees those of
+ * @out. A pure function.
+ *
+ * With "primary", a family serves no NodePorts until the node's own address is known. kube-proxy
+ * would serve them on every address of the family meanwhile; the difference is deliberate
+ * (docs/behaviour.md 11, row 12). "All" IPv6 addresses exclude link-local ones (fe80::/10): every
+ * pod interface on the host has one, and no client uses them for NodePorts.
+ *
+ * @host  the addresses of @family on this host's interfaces, sorted, without duplicates
+ * @own   the node's own address of @family; NULL: none, or not known yet
+ */
+void node_port_addresses_select(const struct node_port_addresses *setting, enum family family,
+                                const address_vec *host, const struct address *own,
+                                struct node_port_selection *out);
 
 /* Called when a fact changes. */
 struct node_info_ops {
@@ -24,24 +45,12 @@ struct node_info_ops {
     void *ctx;
 };
 
-struct node_info_config {
-    const char *name;
-    bool required; /* a Node object is expected; false with manifests */
-    struct node_port_addresses node_port_addresses; /* borrowed until node_info_free() */
-    /* Overrides the node's address of a family. */
-    bool has_bind_address[FAMILY_COUNT];
-    struct address bind_address[FAMILY_COUNT];
-    /* Configured pod CIDRs, or whether to follow those of the Node object. */
-    bool has_cluster_cidr[FAMILY_COUNT];
-    struct cidr cluster_cidr[FAMILY_COUNT];
-    bool follow_pod_cidrs;
-    /* Treat the node's addresses as present on this host's interfaces: for computing another node's
-     * rules. */
-    bool assume_held;
-};
-
-/** Reports what @config sets at once, other facts when they become known. */
-struct node_info *node_info_new(const struct node_info_config *config,
+/**
+ * Reports what @options set at once, other facts when they become known. Borrows @options until
+ * node_info_free().
+ * @offline  this may be another host: the node's addresses count as present on its interfaces
+ */
+struct node_info *node_info_new(const struct options *options, const char *name, bool offline,
                                 const struct node_info_ops *ops);
 void node_info_free(struct node_info *node);
 
@@ -59,7 +68,7 @@ void node_info_set_host_addresses(struct node_info *node, enum family family,
                                   const address_vec *addresses);
 
 /** Whether the node may receive traffic (docs/behaviour.md 6.2): its Node object is not being
- * removed, or was never seen and is not required. */
+ * removed, or was never seen and is not expected. */
 bool node_info_is_eligible(const struct node_info *node);
 
 #endif

@@ -2,37 +2,40 @@
 #include "object_source.h"
 
 #include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 #include "kube-nftd/source.h"
 #include "proxy.h"
 
 #include <ev.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 /* Maximum wait for events at shutdown. */
 #define FLUSH_SECONDS 3.0
 
-int object_source_prepare(struct object_source *source, struct ev_loop *loop, const char *node_name,
-                          const struct options *options, struct error *err)
+int object_source_prepare(struct object_source *source, struct error *err)
 {
-    source->loop = loop;
-    source->node_name = node_name;
+    const struct options *options = source->options;
     if (options->manifests)
         return manifests_check(options->manifests, err) ? error_prefix(err, "--manifests") : 0;
     if (client_config_load(options->kubeconfig, options->master, NULL, &source->client, err))
         return options->kubeconfig ? error_prefix(err, "--kubeconfig") : -1;
     source->client.accept = encoding_accept(options->content_type, options->accept_content_types);
-    source->apiserver = apiserver_new(loop, &source->client, err);
+    source->apiserver = apiserver_new(source->loop, &source->client, err);
     return source->apiserver ? 0 : -1;
 }
 
-int object_source_open(struct object_source *source, const struct options *options,
-                       struct proxy *proxy, bool strict, struct error *err)
+int object_source_open(struct object_source *source, struct proxy *proxy, bool strict,
+                       struct error *err)
 {
     const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable, proxy};
     const struct object_sink *sink = proxy_sink(proxy);
     source->proxy = proxy;
-    if (!options->manifests) {
+    source->addresses = address_monitor_new(source->loop, proxy_set_host_addresses, proxy, err);
+    if (!source->addresses)
+        return -1;
+    if (source->apiserver) {
         log_info("source", "server=%s node=%s", source->client.server, source->node_name);
         apiserver_watch_peers(source->apiserver, &peers);
         for (int kind = 0; kind < KIND_COUNT; kind++)
@@ -41,7 +44,7 @@ int object_source_open(struct object_source *source, const struct options *optio
                                 source->node_name, sink, source->events);
         return 0;
     }
-    source->manifests = manifests_open(options->manifests, sink, strict, err);
+    source->manifests = manifests_open(source->options->manifests, sink, strict, err);
     if (source->manifests)
         return 0;
     error_prefix(err, "--manifests");
@@ -57,16 +60,16 @@ void object_source_close(struct object_source *source)
     apiserver_free(source->apiserver);
     client_config_clear(&source->client);
     manifests_free(source->manifests);
+    address_monitor_free(source->addresses);
+    free(source->node_name);
 }
 
-bool object_source_is_exhausted(const struct object_source *source, const struct proxy *proxy)
+bool object_source_is_exhausted(const struct object_source *source)
 {
-    if (!proxy_is_synced(proxy))
-        return false;
     for (int kind = 0; source->apiserver && kind < KIND_COUNT; kind++)
         if (!reflector_stats(source->reflectors[kind]).answered)
             return false;
-    return true;
+    return proxy_is_synced(source->proxy);
 }
 
 /* ---- events and the startup taint ---- */
@@ -82,8 +85,9 @@ static void on_event(void *ctx, const struct object_event *event)
     event_recorder_report(source->recorder, &known);
 }
 
-void object_source_open_writers(struct object_source *source, const struct options *options)
+void object_source_open_writers(struct object_source *source)
 {
+    const struct options *options = source->options;
     struct utsname host = {0};
     struct taint pattern;
     struct error err = {0};
@@ -101,11 +105,6 @@ void object_source_open_writers(struct object_source *source, const struct optio
         source->startup =
             startup_taint_new(source->loop, source->apiserver, source->node_name, &pattern);
     error_clear(&err);
-}
-
-void object_source_node_seen(void *source, const struct node *node)
-{
-    startup_taint_node_seen(((const struct object_source *)source)->startup, node);
 }
 
 void object_source_started(const struct object_source *source)
@@ -176,10 +175,10 @@ static const char *reload_config(const struct options *options)
                    : "; log settings of --config are applied";
 }
 
-void object_source_reload(const struct object_source *source, const struct options *options)
+void object_source_reload(const struct object_source *source)
 {
     const char *objects = !source->manifests ? "credentials are read for each request"
                           : manifests_look_again(source->manifests) ? "manifests were compared"
                                                                     : "manifests were not compared";
-    log_info("daemon", "signal=Hangup: %s%s", objects, reload_config(options));
+    log_info("daemon", "signal=Hangup: %s%s", objects, reload_config(source->options));
 }

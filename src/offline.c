@@ -3,18 +3,14 @@
 
 #include "kube-nftd/host.h"
 #include "object_source.h"
-#include "proxy_options.h"
+#include "proxy.h"
 
 #include <ev.h>
 #include <signal.h>
-#include <stdlib.h>
 
 /* A proxy that never programs the kernel, with its inputs. */
 struct offline {
-    struct ev_loop *loop;
-    char *node_name;
     struct proxy *proxy;
-    struct address_monitor *addresses;
     struct object_source source;
 };
 
@@ -23,29 +19,26 @@ static int offline_open(struct offline *o, const struct options *options, bool s
                         struct error *err)
 {
     /* Both families: the manifests may be for another host. */
-    struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
-    o->loop = ev_default_loop(EVFLAG_AUTO);
-    if (!o->loop)
+    struct proxy_config config = {.options = options, .offline = true, .families = {true, true}};
+    struct object_source *source = &o->source;
+    source->options = options;
+    source->loop = ev_default_loop(EVFLAG_AUTO);
+    if (!source->loop)
         return error_set(err, "cannot create an event loop");
-    o->node_name = node_name(options->hostname_override, err);
-    if (!o->node_name || object_source_prepare(&o->source, o->loop, o->node_name, options, err))
+    source->node_name = node_name(options->hostname_override, err);
+    if (!source->node_name || object_source_prepare(source, err))
         return error_of_configuration(err);
-    proxy_options_apply(options, o->node_name, &config);
+    config.node_name = source->node_name;
     o->proxy = proxy_new(&config, err);
-    if (!o->proxy)
-        return -1;
-    o->addresses = address_monitor_new(o->loop, proxy_set_host_addresses, o->proxy, err);
-    return o->addresses ? object_source_open(&o->source, options, o->proxy, strict, err) : -1;
+    return o->proxy ? object_source_open(source, o->proxy, strict, err) : -1;
 }
 
 static void offline_close(struct offline *o)
 {
     object_source_close(&o->source);
-    address_monitor_free(o->addresses);
     proxy_free(o->proxy);
-    free(o->node_name);
-    if (o->loop)
-        ev_loop_destroy(o->loop);
+    if (o->source.loop)
+        ev_loop_destroy(o->source.loop);
 }
 
 cJSON *offline_compute(const struct options *options, answer_fn answer, const void *query,
@@ -72,19 +65,19 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
     *(bool *)watcher->data = true;
 }
 
-static int wait_for_objects(struct offline *o, struct error *err)
+static int wait_for_objects(const struct object_source *source, struct error *err)
 {
     bool interrupted = false;
     ev_signal terminate, interrupt;
     ev_signal_init(&terminate, on_signal, SIGTERM);
     ev_signal_init(&interrupt, on_signal, SIGINT);
     terminate.data = interrupt.data = &interrupted;
-    ev_signal_start(o->loop, &terminate);
-    ev_signal_start(o->loop, &interrupt);
-    while (!interrupted && !object_source_is_exhausted(&o->source, o->proxy))
-        ev_run(o->loop, EVRUN_ONCE);
-    ev_signal_stop(o->loop, &terminate);
-    ev_signal_stop(o->loop, &interrupt);
+    ev_signal_start(source->loop, &terminate);
+    ev_signal_start(source->loop, &interrupt);
+    while (!interrupted && !object_source_is_exhausted(source))
+        ev_run(source->loop, EVRUN_ONCE);
+    ev_signal_stop(source->loop, &terminate);
+    ev_signal_stop(source->loop, &interrupt);
     return interrupted ? error_set(err, "interrupted before all objects were received") : 0;
 }
 
@@ -93,7 +86,7 @@ int offline_dump_rules(const struct options *options, struct error *err)
     struct offline o = {0};
     int result = offline_open(&o, options, true, err);
     if (result == 0)
-        result = wait_for_objects(&o, err);
+        result = wait_for_objects(&o.source, err);
     if (result == 0) {
         proxy_dump(o.proxy, stdout);
         if (fflush(stdout) != 0 || ferror(stdout))
@@ -109,7 +102,7 @@ int offline_init(const struct options *options, struct error *err)
 {
     struct proxy_config config = {.families = {true, host_has_ipv6()}};
     struct nft_socket *socket = nft_socket_open(err);
-    int result = socket ? proxy_options_check_kernel(socket, &config, err) : -1;
+    int result = socket ? proxy_check_kernel(socket, &config, err) : -1;
     nft_socket_close(socket);
     if (result == 0)
         conntrack_sysctls_apply(&options->conntrack, "");

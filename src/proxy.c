@@ -3,6 +3,7 @@
 
 #include "kube-nftd/cache.h"
 #include "kube-nftd/policy.h"
+#include "kube-nftd/source.h"
 
 #include <string.h>
 
@@ -16,13 +17,13 @@ struct proxy {
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct health *health;
     struct flow_cleaner *flows;
-    void (*node_seen)(void *ctx, const struct node *node); /* may be NULL */
-    void *node_seen_ctx;
-    size_t portion;     /* limit of each sync, */
-    bool begun;         /* except the first */
-    bool all_handed_on; /* policy has nothing left to pass on */
-    /* Unreachable peers, perhaps since the previous process gave them to Services. */
-    VEC(struct frontend) in_the_way;
+    struct startup_taint *startup;
+    size_t portion;      /* limit of each sync, */
+    bool begun;          /* except the first */
+    bool policy_is_done; /* it has nothing left to pass on to the tables */
+    /* Peers of the API server that are unreachable, perhaps because the previous process gave them
+     * to Services. */
+    VEC(struct frontend) unreachable;
     char *node_name;
     bool node_name_checked; /* see check_node_name() */
 };
@@ -93,8 +94,8 @@ static void on_node(void *ctx, const struct node *node)
 {
     struct proxy *proxy = ctx;
     node_info_put(proxy->node, node);
-    if (proxy->node_seen && strcmp(node->id, proxy->node_name) == 0)
-        proxy->node_seen(proxy->node_seen_ctx, node);
+    if (strcmp(node->id, proxy->node_name) == 0)
+        startup_taint_node_seen(proxy->startup, node);
 }
 
 static void on_node_gone(void *ctx, const char *id)
@@ -102,8 +103,8 @@ static void on_node_gone(void *ctx, const char *id)
     struct proxy *proxy = ctx;
     if (id)
         node_info_remove(proxy->node, id);
-    if (proxy->node_seen && (!id || strcmp(id, proxy->node_name) == 0))
-        proxy->node_seen(proxy->node_seen_ctx, NULL);
+    if (!id || strcmp(id, proxy->node_name) == 0)
+        startup_taint_node_seen(proxy->startup, NULL);
 }
 
 static void on_nodes_complete(void *ctx)
@@ -135,10 +136,10 @@ void proxy_set_api_server(void *ctx, const struct frontend *peers, size_t n)
 void proxy_api_server_unreachable(void *ctx, const struct frontend *peer)
 {
     struct proxy *proxy = ctx;
-    vec_each (&proxy->in_the_way, it)
+    vec_each (&proxy->unreachable, it)
         if (memcmp(it, peer, sizeof(*it)) == 0)
             return;
-    vec_push(&proxy->in_the_way, *peer);
+    vec_push(&proxy->unreachable, *peer);
 }
 
 const struct object_sink *proxy_sink(struct proxy *proxy)
@@ -148,18 +149,19 @@ const struct object_sink *proxy_sink(struct proxy *proxy)
 
 /* ---- making and freeing ---- */
 
-static int make_tables(struct proxy *proxy, const struct proxy_config *config, struct error *err)
+static int make_tables(struct proxy *proxy, struct proxy_config *config, struct error *err)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (!config->families[i])
+            continue;
+        proxy_configure_ruleset(config, (enum family)i);
         struct table_config table = {.family = (enum family)i,
                                      .ruleset = config->rulesets[i],
-                                     .sync_period = config->sync_period,
-                                     .audit_period = config->audit_period};
+                                     .sync_period = config->options->sync_period,
+                                     .audit_period = config->options->audit_period};
         table.ruleset.abandoned = on_abandoned;
         table.ruleset.owner = owner_of;
         table.ruleset.ctx = proxy;
-        if (!config->families[i])
-            continue;
         proxy->tables[i] = table_new(&table, err);
         if (!proxy->tables[i])
             return -1;
@@ -170,26 +172,25 @@ static int make_tables(struct proxy *proxy, const struct proxy_config *config, s
     return 0;
 }
 
-struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
+struct proxy *proxy_new(struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
     const struct caches_ops caches_ops = {on_node,      on_node_gone,     on_nodes_complete,
                                           on_triggered, on_service_cidrs, proxy};
     const struct node_info_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
-    proxy->node_name = xstrdup(config->node.name);
+    proxy->node_name = xstrdup(config->node_name);
     proxy->portion = config->portion ? config->portion : PORTION;
     proxy->health = config->health;
     proxy->flows = config->flows;
-    proxy->node_seen = config->node_seen;
-    proxy->node_seen_ctx = config->node_seen_ctx;
+    proxy->startup = config->startup;
     caches_init(&proxy->caches, &caches_ops);
-    proxy->caches.no_external_ips = config->no_external_ips;
+    proxy->caches.no_external_ips = config->options->no_external_ips;
     if (make_tables(proxy, config, err)) {
         proxy_free(proxy);
         return NULL;
     }
     proxy->policy =
-        policy_new(&(struct policy_config){.node_name = config->node.name,
+        policy_new(&(struct policy_config){.node_name = proxy->node_name,
                                            .services = proxy->caches.services,
                                            .slices = proxy->caches.slices,
                                            .tables = {proxy->tables[0], proxy->tables[1]},
@@ -197,7 +198,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
                                            .health = proxy->health,
                                            .health_check = health_service,
                                            .events = config->events});
-    proxy->node = node_info_new(&config->node, &node_ops);
+    proxy->node = node_info_new(config->options, proxy->node_name, config->offline, &node_ops);
     return proxy;
 }
 
@@ -211,7 +212,7 @@ void proxy_free(struct proxy *proxy)
     caches_clear(&proxy->caches);
     for (int i = 0; i < FAMILY_COUNT; i++)
         table_free(proxy->tables[i]);
-    vec_free(&proxy->in_the_way);
+    vec_free(&proxy->unreachable);
     free(proxy->node_name);
     free(proxy);
 }
@@ -247,7 +248,7 @@ void proxy_foreign_settled(void *ctx, const struct table_program *program)
 static bool report_applied(struct proxy *proxy, enum family which)
 {
     struct table *table = proxy->tables[which];
-    const bool all = table ? table_is_in_force(table) : proxy->all_handed_on;
+    const bool all = table ? table_is_in_force(table) : proxy->policy_is_done;
     if (table && !ruleset_knows_kernel(table_ruleset(table)))
         return all;
     policy_sync_health_checks(proxy->policy, which);
@@ -282,17 +283,17 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
     bool applied[FAMILY_COUNT];
     if (!proxy_is_synced(proxy))
         return 0;
-    vec_free(&proxy->in_the_way); /* policy assigns these frontends now */
-    proxy->all_handed_on =
+    vec_free(&proxy->unreachable); /* policy assigns these frontends now */
+    proxy->policy_is_done =
         policy_sync_some(proxy->policy, proxy->begun ? proxy->portion : SIZE_MAX);
     proxy->begun = true;
     check_node_name(proxy);
-    double next = proxy->all_handed_on ? 0 : now;
+    double next = proxy->policy_is_done ? 0 : now;
     char *about = policy_changed_services(proxy->policy);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (proxy->tables[i])
             next = clock_earlier(
-                next, table_turn(proxy->tables[i], !proxy->all_handed_on, about, socket, now));
+                next, table_turn(proxy->tables[i], !proxy->policy_is_done, about, socket, now));
         applied[i] = report_applied(proxy, (enum family)i);
     }
     free(about);
@@ -306,10 +307,10 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
 double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
 {
     double next = 0;
-    vec_each (&proxy->in_the_way, it)
+    vec_each (&proxy->unreachable, it)
         if (proxy->tables[it->family])
             table_give_way(proxy->tables[it->family], it, socket);
-    vec_free(&proxy->in_the_way);
+    vec_free(&proxy->unreachable);
     each_family (proxy, i)
         next = clock_earlier(next, table_keep(proxy->tables[i], socket, now));
     return next;
@@ -349,7 +350,7 @@ bool proxy_is_programmed(const struct proxy *proxy)
     return all;
 }
 
-size_t proxy_refused(const struct proxy *proxy)
+size_t proxy_rejected(const struct proxy *proxy)
 {
     size_t rejected = 0;
     each_family (proxy, i) {

@@ -20,26 +20,36 @@
 
 struct flow_cleaner;
 struct proxy;
+struct startup_taint;
 
+/* Pointers are borrowed until proxy_free(). */
 struct proxy_config {
-    struct node_info_config node;
-    bool families[FAMILY_COUNT];                  /* in use */
-    struct ruleset_config rulesets[FAMILY_COUNT]; /* proxy_new() sets abandoned, owner and ctx */
+    const struct options *options;
+    const char *node_name;
+    bool offline;                /* computes the tables of any host: see node_info_new() */
+    bool families[FAMILY_COUNT]; /* in use */
+    struct ruleset_config rulesets[FAMILY_COUNT]; /* from proxy_check_kernel() */
     size_t portion;        /* see policy_sync_some(); 0: a default that keeps a sync below 0.1 s */
-    double sync_period;    /* kube-proxy's, in seconds; 0: its default */
-    double audit_period;   /* see struct table_config */
-    bool no_external_ips;  /* do not proxy external IPs of Services */
-    struct health *health; /* notified of health checks; may be NULL; borrowed */
-    struct flow_cleaner *flows;      /* notified of stale UDP flows; may be NULL; borrowed */
-    const struct event_sink *events; /* for events about Services; may be NULL; borrowed */
-    /* Called with each version of this node's Node object (borrowed for the call), and with NULL
-     * when it does not exist; may be NULL. */
-    void (*node_seen)(void *ctx, const struct node *node);
-    void *node_seen_ctx;
+    struct health *health; /* notified of health checks; may be NULL */
+    struct flow_cleaner *flows;      /* notified of stale UDP flows; may be NULL */
+    const struct event_sink *events; /* for events about Services; may be NULL */
+    struct startup_taint *startup;   /* notified of this node's Node object; may be NULL */
 };
 
-/** An empty proxy. NULL on error. */
-struct proxy *proxy_new(const struct proxy_config *config, struct error *err);
+/**
+ * Disables in @config what this kernel does not support, with a log line each: families that lack a
+ * requirement, and optional features. -1 if no family is left; @err names what is missing.
+ */
+int proxy_check_kernel(struct nft_socket *socket, struct proxy_config *config, struct error *err);
+
+/** Checks that configured cluster CIDRs are of a family in use (docs/behaviour.md 8.2). */
+int proxy_check_cluster_cidr(const struct proxy_config *config, struct error *err);
+
+/** Completes the configuration of a family's ruleset from the options. */
+void proxy_configure_ruleset(struct proxy_config *config, enum family family);
+
+/** An empty proxy; completes config->rulesets. NULL on error. */
+struct proxy *proxy_new(struct proxy_config *config, struct error *err);
 void proxy_free(struct proxy *proxy);
 
 /** The sink for sources. Valid as long as the proxy. */
@@ -66,7 +76,7 @@ struct uid proxy_service_uid(const struct proxy *proxy, const char *id);
 bool proxy_is_programmed(const struct proxy *proxy);
 
 /** The number of frontends and other elements that the kernel rejects, in all families in use. */
-size_t proxy_refused(const struct proxy *proxy);
+size_t proxy_rejected(const struct proxy *proxy);
 
 /**
  * Commits changes, each family in its own transaction, and retries failed ones that are due. Cheap

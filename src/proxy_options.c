@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "proxy_options.h"
+/* The proxy's configuration: from options, and from what the kernel supports. */
+#include "proxy.h"
 
 #include "kube-nftd/base.h"
+#include "kube-nftd/config.h"
 
 #include <stdlib.h>
 
-/* Settings of one family's table. */
-static void apply_to_family(const struct options *options, enum family family,
-                            struct proxy_config *config)
+void proxy_configure_ruleset(struct proxy_config *config, enum family family)
 {
     static const enum pod_detector detectors[] = {
         [DETECT_LOCAL_CLUSTER_CIDR] = DETECT_CIDRS,
@@ -20,17 +20,15 @@ static void apply_to_family(const struct options *options, enum family family,
         [COUNT_CONNECTIONS_SERVICES] = COUNT_SERVICES,
         [COUNT_CONNECTIONS_ENDPOINTS] = COUNT_ENDPOINTS,
     };
+    const struct options *options = config->options;
     struct ruleset_config *ruleset = &config->rulesets[family];
-    bool by_cidr = options->detect_local_mode == DETECT_LOCAL_CLUSTER_CIDR;
-    config->node.has_cluster_cidr[family] = by_cidr && options->has_cluster_cidr[family];
-    config->node.cluster_cidr[family] = options->cluster_cidr[family];
-    ruleset->detector = detectors[options->detect_local_mode];
-    if (by_cidr && !options->has_cluster_cidr[family])
-        ruleset->detector = DETECT_NONE;
-    else if (ruleset->detector == DETECT_INTERFACE)
-        ruleset->interface = options->pod_bridge_interface;
-    else if (ruleset->detector == DETECT_INTERFACE_PREFIX)
-        ruleset->interface = options->pod_interface_name_prefix;
+    enum detect_local_mode mode = options->detect_local_mode;
+    bool unknown = mode == DETECT_LOCAL_CLUSTER_CIDR && !options->has_cluster_cidr[family];
+    ruleset->detector = unknown ? DETECT_NONE : detectors[mode];
+    ruleset->interface = mode == DETECT_LOCAL_BRIDGE_INTERFACE ? options->pod_bridge_interface
+                         : mode == DETECT_LOCAL_INTERFACE_NAME_PREFIX
+                             ? options->pod_interface_name_prefix
+                             : NULL;
     ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
     ruleset->masquerade_all = options->masquerade_all;
     ruleset->mark = 1u << options->masquerade_bit;
@@ -42,38 +40,18 @@ static void apply_to_family(const struct options *options, enum family family,
                  family_name(family));
 }
 
-void proxy_options_apply(const struct options *options, const char *node_name,
-                         struct proxy_config *config)
+int proxy_check_cluster_cidr(const struct proxy_config *config, struct error *err)
 {
-    struct node_info_config *node = &config->node;
-    enum family family;
-    struct address address;
-    config->sync_period = options->sync_period;
-    config->audit_period = options->audit_period;
-    config->no_external_ips = options->no_external_ips;
-    node->name = node_name;
-    node->required = !options->manifests;
-    node->node_port_addresses = options->node_port_addresses;
-    node->follow_pod_cidrs = options->detect_local_mode == DETECT_LOCAL_NODE_CIDR;
-    if (options->bind_address && address_parse(options->bind_address, &family, &address)) {
-        node->has_bind_address[family] = true;
-        node->bind_address[family] = address;
+    const struct options *options = config->options;
+    bool given = false, fits = false;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        given = given || options->has_cluster_cidr[i];
+        fits = fits || (options->has_cluster_cidr[i] && config->families[i]);
     }
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        apply_to_family(options, (enum family)i, config);
-}
-
-int proxy_options_check_cluster_cidr(const struct options *options,
-                                     const struct proxy_config *config, struct error *err)
-{
-    const bool *given = options->has_cluster_cidr, *used = config->families;
-    bool any = given[FAMILY_IPV4] || given[FAMILY_IPV6];
-    bool counts =
-        (given[FAMILY_IPV4] && used[FAMILY_IPV4]) || (given[FAMILY_IPV6] && used[FAMILY_IPV6]);
-    if (options->detect_local_mode != DETECT_LOCAL_CLUSTER_CIDR || !any || counts)
+    if (options->detect_local_mode != DETECT_LOCAL_CLUSTER_CIDR || !given || fits)
         return 0;
     error_set(err, "clusterCIDR (--cluster-cidr) has no CIDR of %s, the only family in use",
-              family_name(used[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6));
+              family_name(config->families[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6));
     return error_of_configuration(err);
 }
 
@@ -103,8 +81,7 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
                  family);
 }
 
-int proxy_options_check_kernel(struct nft_socket *socket, struct proxy_config *config,
-                               struct error *err)
+int proxy_check_kernel(struct nft_socket *socket, struct proxy_config *config, struct error *err)
 {
     struct preflight preflights[FAMILY_COUNT];
     bool any = false;

@@ -45,49 +45,21 @@ int client_config_load(const char *kubeconfig, const char *master, const char *f
 /** Frees the members of @config and zeroes it. */
 void client_config_clear(struct client_config *config);
 
-/* ---- files that others write ---- */
-
-struct awaited_file;
-struct config_watch;
-struct ev_loop;
-
-/**
- * Calls @edited from the loop when the configuration file is "written to" or "renamed away". As in
- * kube-proxy (docs/behaviour.md 8.1), a replacement at the same path, such as a ConfigMap update,
- * is not noticed: whoever replaces the file restarts the daemon.
- */
-struct config_watch *config_watch_new(struct ev_loop *loop, const char *path,
-                                      void (*edited)(void *ctx, const char *how), void *ctx,
-                                      struct error *err);
-
-/** NULL is fine. */
-void config_watch_free(struct config_watch *watch);
-
-/** Whether @path does not exist. Any other error counts as existing. */
-bool awaited_file_is_missing(const char *path);
-
-/** Waits for the file @path (borrowed), such as the kubeconfig that a kubelet writes when it joins
- * a cluster. Calls @complete once from the loop, when the file is not empty and did not change for
- * a second. */
-struct awaited_file *awaited_file_new(struct ev_loop *loop, const char *path,
-                                      void (*complete)(void *ctx), void *ctx);
-
-/** NULL is fine. */
-void awaited_file_free(struct awaited_file *file);
-
 /* ---- options: command line and configuration file (docs/behaviour.md 8.1) ---- */
 
-/* Commands: the command line's words other than flags. */
+/* What to do: the command line's words other than flags, or a flag. */
 enum command {
-    COMMAND_NONE, /* the daemon, or an action requested by a flag */
+    COMMAND_DAEMON,
     COMMAND_LIST,
     COMMAND_ENDPOINTS, /* "list endpoints" */
     COMMAND_STATUS,
     COMMAND_TOP,
     COMMAND_EXPLAIN,
     COMMAND_PREFLIGHT,
-    COMMAND_DUMP,
-    COMMAND_CLEANUP,
+    COMMAND_DUMP,               /* or --dump-rules */
+    COMMAND_CLEANUP,            /* or --cleanup */
+    COMMAND_CLEANUP_KUBE_PROXY, /* --cleanup-kube-proxy */
+    COMMAND_INIT_ONLY,          /* --init-only */
 };
 
 enum detect_local_mode {
@@ -113,6 +85,12 @@ enum version_request { VERSION_NONE, VERSION_FULL, VERSION_RAW };
 enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME };
 
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+
+/* The setting nodePortAddresses. */
+struct node_port_addresses {
+    bool primary; /* the default: the node's own address of each family; cidrs are empty */
+    cidr_vec cidrs[FAMILY_COUNT];
+};
 
 /* A remark about the settings, for the log. */
 struct note {
@@ -164,11 +142,7 @@ struct options {
     char *accept_content_types;
     double kube_api_qps; /* limit of writes to the API server; below 0: none */
     int kube_api_burst;
-    bool dump_rules; /* also for the command */
-    bool cleanup;    /* likewise */
-    bool cleanup_kube_proxy;
-    bool dry_run;
-    bool init_only;
+    bool dry_run; /* of the clean-up after kube-proxy */
     enum version_request version;
     bool help;
     int verbosity;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The host side of the daemon: sysctls, NodePort addresses, privileges, resource usage of this
- * process, the service manager.
+ * The host side of the daemon: sysctls, privileges, resource usage of this process, the service
+ * manager.
  */
 #ifndef KUBE_NFTD_HOST_H
 #define KUBE_NFTD_HOST_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,40 +35,6 @@ size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const 
 
 /** Whether IPv6 is available and enabled on this host (docs/behaviour.md 9.1). */
 bool host_has_ipv6(void);
-
-/*
- * Selects the addresses that serve NodePorts (docs/behaviour.md 4.7) from the setting, the host's
- * current addresses and the node's own. A pure function.
- *
- * With "primary", a family serves no NodePorts until the node's own address is known. kube-proxy
- * would serve them on every address of the family meanwhile; the difference is deliberate
- * (docs/behaviour.md 11, row 12).
- *
- * "All" IPv6 addresses exclude link-local ones (fe80::/10): every pod interface on the host has
- * one, and no client uses them for NodePorts.
- */
-
-/* The setting nodePortAddresses. */
-struct node_port_addresses {
-    bool primary; /* the default: the node's own address of each family; cidrs are empty */
-    cidr_vec cidrs[FAMILY_COUNT];
-};
-
-struct node_port_selection {
-    address_vec addresses; /* sorted, without duplicates, no loopback addresses */
-    bool all;              /* every address of the family, present or future */
-};
-
-/**
- * Fills @out, to be cleared by the caller.
- * @host  the addresses of @family on this host's interfaces, sorted, without duplicates
- * @own   the node's own address of @family; NULL: none, or not known yet
- */
-void node_port_addresses_select(const struct node_port_addresses *setting, enum family family,
-                                const address_vec *host, const struct address *own,
-                                struct node_port_selection *out);
-
-void node_port_selection_clear(struct node_port_selection *selection);
 
 /*
  * Least privilege: the daemon irrevocably drops what it does not need, which limits an attacker
@@ -111,32 +76,29 @@ struct process_usage {
 void process_usage_read(struct process_usage *usage);
 
 /*
- * Notifies systemd (the protocol of sd_notify(3)): readiness, stopping, a status line, watchdog
- * keep-alives. Without a service manager all of these are no-ops.
+ * Notifies systemd by the protocol of sd_notify(3). Without a service manager nothing is sent.
  */
 
-struct ev_loop;
-struct service_manager;
+struct service_manager {
+    int socket;        /* -1: no manager, or not reachable */
+    char *error;       /* why it is not reachable; owned; NULL: it is */
+    double keep_alive; /* seconds between keep-alives for the watchdog; 0: none */
+};
 
-/** Reads and unsets NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. Never NULL. */
-struct service_manager *service_manager_new(void);
-void service_manager_free(struct service_manager *manager);
+/* What to notify it of. */
+#define SERVICE_STATUS ""
+#define SERVICE_READY "READY=1\n"
+#define SERVICE_STOPPING "STOPPING=1\n"
+#define SERVICE_KEEP_ALIVE "WATCHDOG=1"
 
-/**
- * Starts a timer on @loop that sends keep-alives at half the watchdog's timeout, until
- * service_manager_detach(); none if no watchdog is set. Logs a warning if NOTIFY_SOCKET is
- * unusable.
- */
-void service_manager_attach(struct service_manager *manager, struct ev_loop *loop);
-void service_manager_detach(struct service_manager *manager);
+/** Reads and unsets NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. */
+void service_manager_open(struct service_manager *manager);
+void service_manager_close(struct service_manager *manager);
 
-/** Sets the status line of 'systemctl status'. Characters other than printable ASCII become '?'. */
-void service_manager_status(struct service_manager *manager, const char *status);
-
-/** Reports readiness, on the first call only. */
-void service_manager_ready(struct service_manager *manager, const char *status);
-
-/** Reports that the daemon is shutting down. */
-void service_manager_stopping(struct service_manager *manager, const char *status);
+/** Sends one of these, with the line that 'systemctl status' shows; NULL: unchanged. Characters
+ * other than printable ASCII become '?'. Failure is only logged: the manager is gone or busy, and
+ * the next keep-alive follows soon. */
+void service_manager_notify(const struct service_manager *manager, const char *assignment,
+                            const char *status);
 
 #endif

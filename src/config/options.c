@@ -18,34 +18,46 @@
 
 static const struct {
     enum command command;
-    const char *words;   /* separated by blanks */
+    const char *words;   /* separated by blanks; NULL: none */
+    const char *flag;    /* that does the same; NULL: none */
     const char *subject; /* in brackets if optional; NULL: none */
     const char *help;
 } commands[] = {
-    {COMMAND_ENDPOINTS, "list endpoints", "NAMESPACE/SERVICE",
-     "the endpoints of a Service, and why this node does not use some of them"},
-    {COMMAND_LIST, "list", "[NAMESPACE[/SERVICE]]",
-     "all Services, or those whose names match patterns: 'kube-*', '*/web'"},
-    {COMMAND_STATUS, "status", NULL,
-     "state of the daemon; exit status 0: healthy, 1: not healthy, 2: no answer"},
-    {COMMAND_TOP, "top", "[NAMESPACE/SERVICE]",
-     "the Services with the most new connections, or the endpoints of one; needs "
-     "--count-connections"},
-    {COMMAND_EXPLAIN, "explain", "WHAT",
-     "the Service that has ADDRESS[:PORT[/PROTOCOL]] or a node port, or everything about "
-     "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: which endpoints this node uses, why others "
-     "are not used, and whether the kernel's elements match"},
-    {COMMAND_PREFLIGHT, "preflight", NULL, "check whether this host's kernel supports the tables"},
-    {COMMAND_DUMP, "dump", NULL, "the tables computed from the objects, in nft syntax"},
-    {COMMAND_CLEANUP, "cleanup", NULL, "remove the tables"},
+    {COMMAND_ENDPOINTS, "list endpoints", .subject = "NAMESPACE/SERVICE",
+     .help = "the endpoints of a Service, and why this node does not use some of them"},
+    {COMMAND_LIST, "list", .subject = "[NAMESPACE[/SERVICE]]",
+     .help = "all Services, or those whose names match patterns: 'kube-*', '*/web'"},
+    {COMMAND_STATUS, "status",
+     .help = "state of the daemon; exit status 0: healthy, 1: not healthy, 2: no answer"},
+    {COMMAND_TOP, "top", .subject = "[NAMESPACE/SERVICE]",
+     .help = "the Services with the most new connections, or the endpoints of one; needs "
+             "--count-connections"},
+    {COMMAND_EXPLAIN, "explain", .subject = "WHAT",
+     .help = "the Service that has ADDRESS[:PORT[/PROTOCOL]] or a node port, or everything about "
+             "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: which endpoints this node uses, why "
+             "others are not used, and whether the kernel's elements match"},
+    {COMMAND_PREFLIGHT, "preflight",
+     .help = "check whether this host's kernel supports the tables"},
+    {COMMAND_DUMP, "dump", .flag = "dump-rules",
+     .help = "the tables computed from the objects, in nft syntax"},
+    {COMMAND_CLEANUP, "cleanup", .flag = "cleanup", .help = "remove the tables"},
+    {COMMAND_CLEANUP_KUBE_PROXY, NULL, .flag = "cleanup-kube-proxy"},
+    {COMMAND_INIT_ONLY, NULL, .flag = "init-only"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static bool is_on(const struct configuration *configuration, const char *flag)
+{
+    return strcmp(configuration_value(configuration, flag), "true") == 0;
+}
 
 /* The number of words of @text if @words begins with all of them, else 0. */
 static size_t match(const char *text, const char *const *words, size_t n)
 {
     size_t i = 0;
+    if (!text)
+        return 0;
     for (; *text && i < n; i++) {
         size_t length = strcspn(text, " ");
         if (strlen(words[i]) != length || memcmp(words[i], text, length) != 0)
@@ -77,6 +89,24 @@ static int read_command(const char *const *words, size_t n, struct options *opti
     return 0;
 }
 
+/* Only one action is allowed: a command or one of the flags. */
+static int read_action_flags(const struct configuration *configuration, const char *command,
+                             struct options *options, struct error *err)
+{
+    const char *first = command, *dashes = "";
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const char *flag = commands[i].flag;
+        if (!flag || !is_on(configuration, flag))
+            continue;
+        if (first)
+            return error_set(err, "%s%s and --%s exclude each other", dashes, first, flag);
+        options->command = commands[i].command;
+        first = flag;
+        dashes = "--";
+    }
+    return 0;
+}
+
 /* ---- options ---- */
 
 void options_clear(struct options *options)
@@ -103,7 +133,7 @@ void options_usage(FILE *out)
         "ask the daemon\nat --metrics-bind-address; with --manifests, list and explain compute "
         "the answer from files.\n\nCommands:\n",
         out);
-    for (size_t i = 0; i < COMMANDS; i++) {
+    for (size_t i = 0; i < COMMANDS && commands[i].words; i++) {
         const char *subject = commands[i].subject;
         fprintf(out, "  %s%s%s\n", commands[i].words, subject ? " " : "", subject ? subject : "");
         setting_print_help(out, commands[i].help);
@@ -162,7 +192,7 @@ static int set_flag(struct configuration *configuration, const struct setting *f
 static int unknown_flag(const char *text, size_t length, struct error *err)
 {
     const char *name = text + strspn(text, "-");
-    for (size_t i = 0; i < COMMANDS; i++)
+    for (size_t i = 0; i < COMMANDS && commands[i].words; i++)
         if (strlen(commands[i].words) == (size_t)(text + length - name) &&
             strncmp(commands[i].words, name, strlen(commands[i].words)) == 0)
             return error_set(err, "unknown flag: %.*s (it is a command: kube-nftd %s; see --help)",
@@ -208,28 +238,6 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
 }
 
 /* ---- combinations ---- */
-
-static bool is_on(const struct configuration *configuration, const char *flag)
-{
-    return strcmp(configuration_value(configuration, flag), "true") == 0;
-}
-
-/* Allows only one action: @command or one of these flags. */
-static int check_one(const struct configuration *configuration, const char *command,
-                     struct error *err)
-{
-    static const char *const flags[] = {"dump-rules", "cleanup", "cleanup-kube-proxy", "init-only"};
-    const char *first = command, *dashes = "";
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        if (!is_on(configuration, flags[i]))
-            continue;
-        if (first)
-            return error_set(err, "%s%s and --%s exclude each other", dashes, first, flags[i]);
-        first = flags[i];
-        dashes = "--";
-    }
-    return 0;
-}
 
 #define ONLY(command) (1u << (COMMAND_##command))
 
@@ -340,7 +348,7 @@ static int parse(struct configuration *configuration, int argc, char *const *arg
         const char *command = words.n ? words.v[0] : NULL;
         result = read_command(words.v, words.n, options, err) || read_file(configuration, err) ||
                          check_sources(configuration, options->command, err) ||
-                         check_one(configuration, command, err) ||
+                         read_action_flags(configuration, command, options, err) ||
                          check_companions(configuration, options->command, err) ||
                          configuration_complete(configuration, err)
                      ? -1
@@ -366,8 +374,6 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
         configuration_land(&configuration, options);
     else
         options_clear(options);
-    options->dump_rules = options->dump_rules || options->command == COMMAND_DUMP;
-    options->cleanup = options->cleanup || options->command == COMMAND_CLEANUP;
     configuration_clear(&configuration);
     return result;
 }

@@ -296,8 +296,9 @@ static void start(struct object_sink *sink)
     struct error err = {0};
     if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
         die("cannot make a network namespace", NULL);
-    const struct proxy_config config = {
-        .node.name = "node-1", .families = {true, false}, .rulesets[FAMILY_IPV4].mark = 0x4000};
+    static const struct options options = {.masquerade_bit = 14};
+    struct proxy_config config = {
+        .options = &options, .node_name = "node-1", .families = {true, false}};
     loop = ev_loop_new(EVFLAG_AUTO);
     nft = nft_socket_open(&err);
     proxy = proxy_new(&config, &err);

@@ -8,7 +8,6 @@
 #include "kube-nftd/config.h"
 #include "kube-nftd/source.h"
 #include "proxy.h"
-#include "proxy_options.h"
 #include "serve/pages.h"
 
 #include <cjson/cJSON.h>
@@ -113,13 +112,14 @@ static void drop_line(void *ctx, enum log_level level, const char *line)
 static void set_up(void)
 {
     static struct options options;
-    static struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
+    static struct proxy_config config = {.families = {true, true}, .offline = true};
     char *argv[] = {(char *)"kube-nftd", (char *)"--manifests",
                     (char *)SOURCE_DIR "/tests/deploy/objects.yaml", (char *)"--profiling", NULL};
     struct error err = {0};
     log_set_sink(drop_line, NULL);
     expect(options_parse(4, argv, &options, &err) == 0);
-    proxy_options_apply(&options, "node-a", &config);
+    config.options = &options;
+    config.node_name = "node-a";
     proxy = proxy_new(&config, &err);
     expect(proxy != NULL);
     manifests = manifests_open(options.manifests, proxy_sink(proxy), true, &err);

@@ -79,11 +79,12 @@ static inline void print_conntrack(FILE *out, const struct conntrack_settings *c
 
 static inline void print_command(FILE *out, const struct options *options)
 {
-    static const char *const names[] = {[COMMAND_LIST] = "list",
-                                        [COMMAND_ENDPOINTS] = "endpoints",
-                                        [COMMAND_STATUS] = "status",
-                                        [COMMAND_EXPLAIN] = "explain",
-                                        [COMMAND_PREFLIGHT] = "preflight"};
+    static const char *const names[] = {
+        [COMMAND_LIST] = "list",           [COMMAND_ENDPOINTS] = "endpoints",
+        [COMMAND_STATUS] = "status",       [COMMAND_EXPLAIN] = "explain",
+        [COMMAND_PREFLIGHT] = "preflight", [COMMAND_DUMP] = "dump",
+        [COMMAND_CLEANUP] = "cleanup",     [COMMAND_CLEANUP_KUBE_PROXY] = "cleanup-kube-proxy",
+        [COMMAND_INIT_ONLY] = "init"};
     const char *name = options->command < COUNT(names) ? names[options->command] : NULL;
     if (name && options->subject)
         print_text(out, name, options->subject);
@@ -122,7 +123,6 @@ static inline void print_running(FILE *out, const struct options *options)
     if (options->config && strcmp(options->config, "config") != 0)
         print_text(out, "config", options->config);
     print_text(out, "write", options->write_config_to);
-    print_switch(out, "init", options->init_only);
     print_switch(out, "json", options->log_format == LOG_FORMAT_JSON);
     print_switch(out, "hard", options->bind_address_hard_fail);
     print_switch(out, "no-external-ips", options->no_external_ips);
@@ -138,9 +138,6 @@ static inline void print_running(FILE *out, const struct options *options)
 static inline void print_switches(FILE *out, const struct options *options)
 {
     print_switch(out, "all", options->masquerade_all);
-    print_switch(out, "dump", options->dump_rules);
-    print_switch(out, "cleanup", options->cleanup);
-    print_switch(out, "cleanup-kube-proxy", options->cleanup_kube_proxy);
     print_switch(out, "dry-run", options->dry_run);
     print_switch(out, options->version == VERSION_RAW ? "raw" : "version", options->version);
     print_switch(out, "help", options->help);

@@ -1,60 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What counts as an edit of the configuration file, and when a file that is waited for is complete.
- * Cases are in cases/file_watch. The timer is fake_clock.h's: each look is the test's. */
-#include "fake_clock.h"
-#include "kube-nftd/config.h"
+ * Cases are in cases/file_watch. */
+#include "daemon.h"
 #include "script.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct ev_loop *loop;
-static struct config_watch *watch;
-static struct awaited_file *file;
-static const char *edited; /* how */
-static int completed;
-
-static void on_edited(void *ctx, const char *how)
-{
-    ck_assert_ptr_eq(ctx, &edited);
-    ck_assert_ptr_null(edited);
-    edited = how;
-}
-
-static void on_complete(void *ctx)
-{
-    (*(int *)ctx)++;
-}
+static int edits;
+static struct stat seen; /* of the awaited file */
 
 static void set_up(void)
 {
     struct error err = {0};
     put_file("watched", "a");
-    edited = NULL;
-    completed = 0;
-    loop = ev_loop_new(0);
-    watch = config_watch_new(loop, in_folder("watched"), on_edited, &edited, &err);
-    ck_assert_msg(watch != NULL, "%s", err.text);
-    file = awaited_file_new(NULL, in_folder("awaited"), on_complete, &completed);
+    edits = edits_open(in_folder("watched"), &err);
+    ck_assert_msg(edits >= 0, "%s", err.text);
+    seen = (struct stat){.st_size = 0};
 }
 
 static void tear_down(void)
 {
-    config_watch_free(watch);
-    config_watch_free(NULL);
-    awaited_file_free(file);
-    awaited_file_free(NULL);
-    ck_assert_ptr_null(timer);
-    ev_loop_destroy(loop);
+    close(edits);
 }
 
 /* inotify tells at once. */
 static void write_edited(FILE *out)
 {
-    ev_run(loop, EVRUN_NOWAIT);
+    const char *edited = edits_read(edits);
     if (edited)
         fprintf(out, "%s\n", edited);
-    edited = NULL;
 }
 
 COMMAND(write)
@@ -98,24 +73,14 @@ COMMAND(remove)
 COMMAND(watch)
 {
     struct error err = {0};
-    ck_assert_ptr_null(config_watch_new(loop, in_folder(words), on_edited, NULL, &err));
+    ck_assert_int_eq(edits_open(in_folder(words), &err), -1);
     fprintf(out, "%s\n", strstr(err.text, words));
     error_clear(&err);
 }
 
 COMMAND(look)
 {
-    ck_assert_ptr_nonnull(timer);
-    timer->cb(NULL, timer, EV_TIMER);
-    ck_assert_int_eq(timer == NULL, completed);
-    fputs(completed ? "complete\n" : "not yet\n", out);
-}
-
-/* With a slash in front it is no file of the test's. */
-COMMAND(missing)
-{
-    fputs(awaited_file_is_missing(*words == '/' ? words : in_folder(words)) ? "yes\n" : "no\n",
-          out);
+    fputs(file_is_complete(in_folder("awaited"), &seen) ? "complete\n" : "not yet\n", out);
 }
 
 CASES("file_watch")

@@ -6,7 +6,7 @@
 #include "script.h"
 
 static struct node_info *node;
-static struct node_port_addresses wanted;
+static struct options options;
 
 /* ---- what is told ---- */
 
@@ -45,28 +45,25 @@ static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
 
 /* ---- what is done ---- */
 
-static void configure(struct node_info_config *config, const char *word)
+static void configure(const char *word)
 {
     const char *value = strchr(word, '=') ? strchr(word, '=') + 1 : "";
     enum family family;
     if (strcmp(word, "follow") == 0) {
-        config->follow_pod_cidrs = true;
+        options.detect_local_mode = DETECT_LOCAL_NODE_CIDR;
     } else if (strcmp(word, "optional") == 0) {
-        config->required = false;
-    } else if (strcmp(word, "held") == 0) {
-        config->assume_held = true;
+        options.manifests = (char *)"manifests";
     } else if (strncmp(word, "bind=", 5) == 0) {
-        struct address address = make_address(value, &family);
-        config->has_bind_address[family] = true;
-        config->bind_address[family] = address;
-    } else {
+        free(options.bind_address);
+        options.bind_address = xstrdup(value);
+    } else if (strcmp(word, "offline") != 0) {
         struct cidr cidr = make_cidr(value, &family);
         if (strncmp(word, "ports=", 6) == 0) {
-            vec_push(&wanted.cidrs[family], cidr);
+            vec_push(&options.node_port_addresses.cidrs[family], cidr);
         } else {
             ck_assert_msg(strncmp(word, "pods=", 5) == 0, "%s", word);
-            config->has_cluster_cidr[family] = true;
-            config->cluster_cidr[family] = cidr;
+            options.has_cluster_cidr[family] = true;
+            options.cluster_cidr[family] = cidr;
         }
     }
 }
@@ -75,11 +72,9 @@ static void begin(const char *words)
 {
     const struct node_info_ops ops = {on_zone, on_address, on_node_ports, on_pod_cidrs,
                                       (void *)&node};
-    struct node_info_config config = {.name = "n1", .required = true};
-    wanted = (struct node_port_addresses){.primary = !strstr(words, "ports=")};
-    each_word(words, word) configure(&config, word);
-    config.node_port_addresses = wanted;
-    node = node_info_new(&config, &ops);
+    options = (struct options){.node_port_addresses.primary = !strstr(words, "ports=")};
+    each_word(words, word) configure(word);
+    node = node_info_new(&options, "n1", strstr(words, "offline"), &ops);
 }
 
 static void end(void)
@@ -87,7 +82,9 @@ static void end(void)
     node_info_free(node);
     node = NULL;
     for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&wanted.cidrs[family]);
+        vec_free(&options.node_port_addresses.cidrs[family]);
+    free(options.bind_address);
+    options.bind_address = NULL;
 }
 
 static void hold(enum family family, const char *words)

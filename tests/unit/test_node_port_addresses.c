@@ -3,7 +3,7 @@
 #include "objects.h"
 #include "script.h"
 
-#include "kube-nftd/host.h"
+#include "node_info.h"
 
 static address_vec host;
 
@@ -45,8 +45,7 @@ COMMAND(select)
         write_address(out, family, address);
     }
     fprintf(out, "\n");
-    node_port_selection_clear(&selection);
-    ck_assert_uint_eq(selection.addresses.n, 0);
+    vec_free(&selection.addresses);
     for (int i = 0; i < FAMILY_COUNT; i++)
         vec_free(&wanted.cidrs[i]);
 }

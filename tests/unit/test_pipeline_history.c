@@ -27,6 +27,7 @@
 
 static struct proxy *proxy;        /* the one that lives through all of it, or the other one */
 static struct proxy_config config; /* of both */
+static struct options options;     /* likewise */
 static struct nft_socket *kernel;
 
 static const char *hosts[FAMILY_COUNT]; /* addresses of this host */
@@ -430,15 +431,13 @@ static void change_table(void)
 
 static void choose_settings(void)
 {
-    static const enum pod_detector detectors[] = {DETECT_CIDRS, DETECT_CIDRS, DETECT_NONE};
-    enum pod_detector detector = ONE_OF(detectors);
-    config.node.follow_pod_cidrs = detector == DETECT_CIDRS;
-    config.node.node_port_addresses.primary = below(2);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        config.rulesets[i].detector = detector;
+    static const enum detect_local_mode modes[] = {DETECT_LOCAL_NODE_CIDR, DETECT_LOCAL_NODE_CIDR,
+                                                   DETECT_LOCAL_CLUSTER_CIDR};
+    options.detect_local_mode = ONE_OF(modes);
+    options.node_port_addresses.primary = below(2);
+    for (int i = 0; i < FAMILY_COUNT; i++)
         config.rulesets[i].owned = owned;
-        config.rulesets[i].masquerade_all = below(4) == 0;
-    }
+    options.masquerade_all = below(4) == 0;
 }
 
 /* Objects changed, and somebody may have changed the tables, while no daemon ran. */
@@ -566,9 +565,10 @@ static void set_up(void)
 {
     struct error err = {0};
     fake_kernel_reset();
-    config = (struct proxy_config){.node = {.name = NODE},
+    options = (struct options){.masquerade_bit = 14, .manifests = (char *)"manifests"};
+    config = (struct proxy_config){.options = &options,
+                                   .node_name = NODE,
                                    .families = {true, true},
-                                   .rulesets = {{.mark = 0x4000}, {.mark = 0x4000}},
                                    .health = (struct health *)(void *)&ledgers,
                                    .flows = (struct flow_cleaner *)(void *)&ledgers};
     forget_world();

@@ -14,6 +14,7 @@
 
 static struct proxy *proxy;
 static struct proxy_config config; /* of the proxy */
+static struct options options;
 static struct nft_socket *kernel;
 static double now, next; /* of the turns; what the last one returned */
 static double begun;     /* the proxy, by the clock of the wall */
@@ -92,24 +93,22 @@ static void configure(const char *word)
         config.health = NULL;
         config.flows = NULL;
     } else if (strcmp(word, "no-external-ips") == 0) {
-        config.no_external_ips = true;
+        options.no_external_ips = true;
     } else if (strcmp(word, "optional") == 0) {
-        config.node.required = false;
-    } else if (strcmp(word, "held") == 0) {
-        config.node.assume_held = true;
+        options.manifests = (char *)"manifests";
+    } else if (strcmp(word, "offline") == 0) {
+        config.offline = true;
     } else if (strcmp(word, "follow") == 0) {
-        config.node.follow_pod_cidrs = true;
-        config.rulesets[0].detector = config.rulesets[1].detector = DETECT_CIDRS;
+        options.detect_local_mode = DETECT_LOCAL_NODE_CIDR;
     } else if (strncmp(word, "period=", 7) == 0) {
-        config.sync_period = atof(word + 7);
+        options.sync_period = atof(word + 7);
     } else if (strncmp(word, "portion=", 8) == 0) {
         config.portion = (size_t)atoi(word + 8);
     } else {
         ck_assert_msg(strncmp(word, "pods=", 5) == 0, "%s", word);
         struct cidr cidr = make_cidr(word + 5, &family);
-        config.node.has_cluster_cidr[family] = true;
-        config.node.cluster_cidr[family] = cidr;
-        config.rulesets[family].detector = DETECT_CIDRS;
+        options.has_cluster_cidr[family] = true;
+        options.cluster_cidr[family] = cidr;
     }
 }
 
@@ -130,12 +129,12 @@ static void set_up(void)
 {
     struct error err = {0};
     fake_kernel_reset();
-    config = (struct proxy_config){
-        .node = {.name = "n1", .required = true, .node_port_addresses.primary = true},
-        .families = {true, true},
-        .rulesets = {{.mark = 0x4000}, {.mark = 0x4000}},
-        .health = (struct health *)(void *)&noted,
-        .flows = (struct flow_cleaner *)(void *)&noted};
+    options = (struct options){.masquerade_bit = 14, .node_port_addresses.primary = true};
+    config = (struct proxy_config){.options = &options,
+                                   .node_name = "n1",
+                                   .families = {true, true},
+                                   .health = (struct health *)(void *)&noted,
+                                   .flows = (struct flow_cleaner *)(void *)&noted};
     kernel = nft_socket_open(&err);
     ck_assert_ptr_nonnull(kernel);
     now = 1000;

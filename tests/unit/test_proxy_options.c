@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From flags to the proxy's configuration, and what kernels that lack something leave of it:
  * cases/proxy_options. */
-#include "proxy_options.h"
+#include "proxy.h"
 
 #include "objects.h"
 #include "script.h"
@@ -35,24 +35,11 @@ static void lack(struct ruleset_config *ruleset, const char *letters)
     ruleset->no_counters = strchr(letters, 'c');
 }
 
-static void write_family(FILE *out, const struct proxy_config *config, enum family family)
+static void write_family(FILE *out, const struct ruleset_config *ruleset, enum family family)
 {
-    const struct ruleset_config *ruleset = &config->rulesets[family];
     fprintf(out, "%s%s", family == FAMILY_IPV4 ? "" : "; ", detectors[ruleset->detector]);
     if (ruleset->interface)
         fprintf(out, " %s", ruleset->interface);
-    if (config->node.has_cluster_cidr[family]) {
-        fputs(" pods=", out);
-        write_cidr(out, family, &config->node.cluster_cidr[family]);
-    }
-    if (config->node.has_bind_address[family]) {
-        fputs(" bind=", out);
-        write_address(out, family, &config->node.bind_address[family]);
-    }
-    vec_each (&config->node.node_port_addresses.cidrs[family], cidr) {
-        fputs(" ports=", out);
-        write_cidr(out, family, cidr);
-    }
     if (ruleset->masquerade_all)
         fputs(" all", out);
     if (ruleset->mark != 0x4000)
@@ -68,23 +55,10 @@ static struct proxy_config config;
 
 static void set_up(void)
 {
-    config = (struct proxy_config){.families = {true, false}, .node.assume_held = true};
+    config = (struct proxy_config){.families = {true, false}};
     for (int i = 0; i < FAMILY_COUNT; i++)
         lack(&config.rulesets[i], "");
     script_show_log(LOG_LEVEL_INFO);
-}
-
-/* That of IPv4, then that of IPv6, then what both have. */
-static void write_config(FILE *out)
-{
-    write_family(out, &config, FAMILY_IPV4);
-    write_family(out, &config, FAMILY_IPV6);
-    fprintf(out, "%s%s%s", config.node.follow_pod_cidrs ? " follow" : "",
-            config.node.node_port_addresses.primary ? " primary" : "",
-            config.node.required ? " node" : "");
-    if (config.sync_period != 30)
-        fprintf(out, " period=%g", config.sync_period);
-    fputs(config.no_external_ips ? " no-external-ips\n" : "\n", out);
 }
 
 /* @flags as main() takes them from the command line, without the name of the program. */
@@ -108,15 +82,15 @@ static void parse(const char *flags, struct options *options)
 COMMAND(flags)
 {
     struct options options;
-    struct proxy_config before = config;
+    struct proxy_config configured = config;
     parse(words, &options);
-    proxy_options_apply(&options, "n1", &config);
-    ck_assert_str_eq(config.node.name, "n1");
-    ck_assert_mem_eq(config.families, before.families, sizeof(before.families));
-    ck_assert(config.node.assume_held == before.node.assume_held);
-    write_config(out);
+    configured.options = &options;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        proxy_configure_ruleset(&configured, (enum family)i);
+        write_family(out, &configured.rulesets[i], (enum family)i);
+    }
+    fputs("\n", out);
     options_clear(&options);
-    config = before;
 }
 
 /* "IPv4 LETTERS": what the kernel lacks of a family may be known before the flags are. */
@@ -139,7 +113,8 @@ COMMAND(check)
     struct options options;
     struct error err = {0};
     parse(words, &options);
-    int result = proxy_options_check_cluster_cidr(&options, &config, &err);
+    config.options = &options;
+    int result = proxy_check_cluster_cidr(&config, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     fprintf(out, "%s\n", err.text ? err.text : "fine");
     error_clear(&err);
@@ -200,7 +175,7 @@ COMMAND(kernel)
         runs[i] = 0;
         left.families[i] = *lacks[i] != '-';
     }
-    int result = proxy_options_check_kernel(the_socket, &left, &err);
+    int result = proxy_check_kernel(the_socket, &left, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     ck_assert_uint_eq(cleared, FAMILY_COUNT);
     const char *between = "";

@@ -5,20 +5,17 @@
 #include "script.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-static struct ev_loop *loop;
-static struct service_manager *manager;
+static struct service_manager manager = {.socket = -1};
 static int manager_socket = -1;
 static char *path; /* of the socket, or NULL */
 
 static void setup(void)
 {
-    loop = ev_loop_new(EVFLAG_AUTO);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
@@ -37,10 +34,9 @@ static void hang_up(void)
 
 static void teardown(void)
 {
-    service_manager_free(manager);
-    manager = NULL;
+    service_manager_close(&manager);
+    manager = (struct service_manager){.socket = -1};
     hang_up();
-    ev_loop_destroy(loop);
 }
 
 static void bind_to(const char *name, size_t length)
@@ -90,56 +86,44 @@ COMMAND(env)
     free(pid);
 }
 
-COMMAND(new)
+/* Writes the seconds between keep-alives, or the error. */
+COMMAND(open)
 {
-    service_manager_free(manager);
-    manager = service_manager_new();
-    if (strcmp(words, "detached") != 0)
-        service_manager_attach(manager, loop);
-}
-
-COMMAND(attach)
-{
-    service_manager_attach(manager, loop);
-}
-
-COMMAND(detach)
-{
-    service_manager_detach(manager);
+    service_manager_close(&manager);
+    service_manager_open(&manager);
+    if (manager.keep_alive > 0)
+        fprintf(out, "keep-alive %g\n", manager.keep_alive);
+    if (manager.error)
+        fprintf(out, "%s\n", manager.error);
 }
 
 COMMAND(status)
 {
-    service_manager_status(manager, words);
+    service_manager_notify(&manager, SERVICE_STATUS, words);
 }
 
 COMMAND(ready)
 {
-    service_manager_ready(manager, words);
+    service_manager_notify(&manager, SERVICE_READY, words);
 }
 
 COMMAND(stopping)
 {
-    service_manager_stopping(manager, words);
+    service_manager_notify(&manager, SERVICE_STOPPING, words);
 }
 
-/* What came, and how many warnings there are. */
+COMMAND(keep_alive)
+{
+    service_manager_notify(&manager, SERVICE_KEEP_ALIVE, NULL);
+}
+
+/* What came. */
 COMMAND(got)
 {
     char text[1000];
     for (ssize_t n; (n = recv(manager_socket, text, sizeof(text), 0)) >= 0;)
         fprintf(out, "%.*s\n", (int)n, text);
     ck_assert(manager_socket < 0 || errno == EAGAIN);
-    if (logged(LOG_LEVEL_WARN))
-        fprintf(out, "%u warnings\n", logged(LOG_LEVEL_WARN));
-    forget_logged();
-}
-
-/* Nothing is waited for: the loop returns at once. */
-COMMAND(idle)
-{
-    ck_assert_uint_eq(ev_pending_count(loop), 0);
-    ck_assert_int_eq(ev_run(loop, 0), 0);
 }
 
 /* The manager ends. */
@@ -158,45 +142,19 @@ COMMAND(show_env)
 
 CASES("service_manager")
 
-static void expect(const char *expected)
+/* A reason may quote what others wrote, which must not become another assignment. */
+TEST(status_is_one_line)
 {
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
+    listen_at_path();
+    service_manager_open(&manager);
+    service_manager_notify(&manager, SERVICE_STATUS, "/x\nMAINPID=1: no \xc3\xa4\x7f");
     run_got(NULL, out);
     fclose(out);
-    ck_assert_str_eq(text, expected);
+    ck_assert_str_eq(text, "STATUS=/x?MAINPID=1: no ???\n");
     free(text);
-}
-
-/* A reason may quote what others wrote, which must not become another assignment. */
-TEST(status_is_one_line)
-{
-    listen_at_path();
-    run_new((char[]){"detached"}, NULL);
-    service_manager_status(manager, "/x\nMAINPID=1: no \xc3\xa4\x7f");
-    expect("STATUS=/x?MAINPID=1: no ???\n");
-}
-
-/* ---- the watchdog ---- */
-
-TEST(signs_of_life)
-{
-    listen_at_path();
-    setenv("WATCHDOG_USEC", "200000", 1);
-    run_env((char[]){"WATCHDOG_PID self"}, NULL);
-    run_new((char[]){""}, NULL);
-    expect("");
-    ev_tstamp began = ev_time();
-    for (int i = 0; i < 3; i++) {
-        ev_run(loop, EVRUN_ONCE);
-        expect("WATCHDOG=1\n");
-    }
-    /* half of the time each, and not more often */
-    ck_assert_double_ge(ev_time() - began, 0.25);
-    /* a loop that does not turn says nothing */
-    usleep(150000);
-    expect("");
 }
 
 UNIT_FIXTURE(setup, teardown)

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Settings in /proc and /sys: conntrack limits and timeouts, oom_score_adj. */
+/* What is set in /proc and /sys (conntrack limits and timeouts, oom_score_adj), and what /proc says
+ * of this process. */
 #include "kube-nftd/host.h"
 
 #include "kube-nftd/base.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SYSCTLS "/proc/sys/net/netfilter/"
@@ -15,21 +21,26 @@
 /* Upper bound of maxPerCore times CPUs. */
 #define SCALED_LIMIT 1048576
 
-/* ---- files of one number ---- */
+/* Reads @path into @text, which is longer than the file. Returns 0 or an errno. */
+static int read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+    int why = length < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    text[length < 0 ? 0 : length] = '\0';
+    return why;
+}
 
 /* Returns 0, or an errno with *@number -1. */
 static int read_number(const char *path, long long *number)
 {
     char text[64], *end;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    int why = length < 0 ? errno : 0;
-    if (fd >= 0)
-        close(fd);
+    int why = read_text(path, text, sizeof(text));
     *number = -1;
     if (why)
         return why;
-    text[length] = '\0';
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (end == text || errno || (*end && *end != '\n'))
@@ -144,7 +155,7 @@ size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const 
     return failed;
 }
 
-/* ---- out of memory ---- */
+/* ---- this process ---- */
 
 void oom_score_adjust(int desired, const char *root)
 {
@@ -158,4 +169,54 @@ void oom_score_adjust(int desired, const char *root)
     else if (why)
         log_info("daemon", "%s is unchanged, cannot set %d: %s", path, desired, strerror(why));
     free(path);
+}
+
+/* Parses the fields after the program name, which may contain any character, even ')'. */
+static void read_stat(struct process_usage *usage)
+{
+    static double started; /* kept, since the difference of two clocks jitters */
+    char text[4096];
+    const char *behind;
+    struct timespec uptime;
+    unsigned long long start, virtual;
+    long long pages;
+    if (read_text("/proc/self/stat", text, sizeof(text)) || !(behind = strrchr(text, ')')) ||
+        sscanf(behind,
+               ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+               "%*d %*d %*d %*d %llu %llu %lld",
+               &start, &virtual, &pages) != 3)
+        return;
+    clock_gettime(CLOCK_BOOTTIME, &uptime);
+    if (started == 0)
+        started = clock_realtime() - ((double)uptime.tv_sec + (double)uptime.tv_nsec / 1e9) +
+                  (double)start / (double)sysconf(_SC_CLK_TCK);
+    usage->started = started;
+    usage->virtual = (double)virtual;
+    usage->resident = (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static double count_descriptors(void)
+{
+    int count = -3; /* without ".", ".." and the directory's own */
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder)
+        return NAN;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+void process_usage_read(struct process_usage *usage)
+{
+    struct rusage times;
+    struct rlimit limit;
+    *usage = (struct process_usage){NAN, NAN, NAN, NAN, count_descriptors(), NAN};
+    read_stat(usage);
+    if (getrusage(RUSAGE_SELF, &times) == 0)
+        usage->cpu_seconds = (double)(times.ru_utime.tv_sec + times.ru_stime.tv_sec) +
+                             (double)(times.ru_utime.tv_usec + times.ru_stime.tv_usec) / 1e6;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        usage->descriptor_limit =
+            limit.rlim_cur == RLIM_INFINITY ? INFINITY : (double)limit.rlim_cur;
 }
