@@ -135,7 +135,7 @@ void object_source_flush(const struct object_source *source)
     ev_timer_init(&timeout, on_flush_timeout, FLUSH_SECONDS, 0.);
     timeout.data = &over;
     ev_timer_start(source->loop, &timeout);
-    while (!over && !event_recorder_is_settled(source->recorder))
+    while (!over && !event_recorder_is_idle(source->recorder))
         ev_run(source->loop, EVRUN_ONCE);
     ev_timer_stop(source->loop, &timeout);
 }

@@ -86,13 +86,18 @@ struct api_request;
  * reply, its connections are cut and every request ends with a network error. */
 #define APISERVER_SILENCE 30.0
 
-/* How a request ended. */
-struct api_result {
-    long status;           /* HTTP status; 0: no answer */
-    double retry_after;    /* seconds from Retry-After, or -1 */
-    const char *transport; /* why the transfer failed; NULL: the body is complete. Borrowed. The
+/* How a request ended: the server's answer, or why there is none. Also the object of an ERROR
+ * event. */
+struct api_status {
+    long code;             /* HTTP status; 0: no answer, or an event without a code */
+    const char *transport; /* why the transfer failed; NULL: the answer is complete. Borrowed. The
                               text is constant for the same error: no times or counts in it */
-    size_t length;         /* of the body */
+    char *message;         /* owned, of limited length: the first line of what the server says about
+                              an error; never NULL, may be "" */
+    double retry_after;    /* seconds to wait as requested by the server, or -1 */
+    bool expired;          /* the resourceVersion or page is older than the server's history */
+    bool too_large;        /* the resourceVersion is from the server's future */
+    bool exists;           /* an object of that name exists */
 };
 
 struct api_request_ops {
@@ -101,10 +106,8 @@ struct api_request_ops {
     /* Bytes of the body of a 200 answer as they arrive. Returns -1 to end the request (done
      * follows), 1 if they are of no use before more arrive, else 0. NULL: the body is discarded. */
     int (*data)(void *ctx, const char *bytes, size_t length);
-    /* The request is over and freed. Called once, unless the request was cancelled. @body: the
-     * start (of limited length, NUL-terminated) of the body of an answer other than 200, else
-     * "". */
-    void (*done)(void *ctx, const struct api_result *result, const char *body);
+    /* The request is over and freed. Called once, unless the request was cancelled. */
+    void (*done)(void *ctx, const struct api_status *status);
 };
 
 /* The payload of a request that writes; NULL for others. */
@@ -154,7 +157,7 @@ void apiserver_cancel(struct api_request *request);
  *
  * Everything is limited: the request rate (kube-proxy's clientConnection.qps and burst), one
  * request at a time, and the number of remembered or queued events per object, per namespace and in
- * total. Excess events, events that the server refuses and events not accepted in 12 tries are
+ * total. Excess events, events that the server rejects and events not accepted in 12 tries are
  * dropped and counted. Nothing waits for an event. Only errors of the server or of our access (no
  * answer, a busy server, a missing permission) delay other events; the rejection of a single object
  * or namespace does not.
@@ -172,7 +175,7 @@ struct event_recorder;
 struct event_stats {
     uint64_t posted;   /* accepted by the server */
     uint64_t repeated; /* same as a remembered event */
-    uint64_t failed;   /* refused, or not accepted in time */
+    uint64_t failed;   /* rejected, or not accepted in time */
     uint64_t dropped;  /* over one of the limits */
 };
 
@@ -191,7 +194,7 @@ void event_recorder_free(struct event_recorder *recorder);
 void event_recorder_report(void *recorder, const struct object_event *event);
 
 /** Whether nothing is left to post, or the server currently accepts nothing. */
-bool event_recorder_is_settled(const struct event_recorder *recorder);
+bool event_recorder_is_idle(const struct event_recorder *recorder);
 
 struct event_stats event_recorder_stats(const struct event_recorder *recorder);
 
@@ -301,9 +304,9 @@ void startup_taint_free(struct startup_taint *startup);
 void startup_taint_node_seen(struct startup_taint *startup, const struct node *node);
 
 /**
- * All tables are applied, except for @refused frontends and elements that the kernel rejected. Once
- * @refused is 0 the taint is removed, and later calls do nothing. Cheap to call again.
+ * All tables are applied, except for so many frontends and elements that the kernel rejected. With
+ * 0 of them the taint is removed, and later calls do nothing. Cheap to call again.
  */
-void startup_taint_programmed(struct startup_taint *startup, size_t refused);
+void startup_taint_programmed(struct startup_taint *startup, size_t rejected);
 
 #endif

@@ -105,6 +105,26 @@ int api_connection_apply(struct api_connection *connection, CURL *easy, struct e
 char *api_connection_error(const struct api_connection *connection, CURL *easy, CURLcode code,
                            const char *error, bool connected);
 
+/* ---- gathering ---- */
+
+/*
+ * Whether to wait a moment for more bytes before the next read. The API server flushes each event
+ * by itself: during a streamed list, thousands per second, most CPU time would go into waking up
+ * for single events. Nothing can be done with them before the last one arrives. Everything else is
+ * read at once: changes are applied as they come.
+ */
+
+/* Starts zeroed. */
+struct gathering {
+    size_t contents, others; /* bytes since the last wake-up: of incomplete contents, of the rest */
+    unsigned wakes;          /* in a row that brought only contents */
+};
+
+/** A wake-up has read its bytes. Returns the seconds to wait before the next read, 0 for none. */
+double gathering_woken(struct gathering *gathering);
+
+/* ---- options ---- */
+
 /* Leaves the first failure of several curl_easy_setopt() calls in @code. */
 #define CURL_SET(code, easy, option, value)                                                        \
     do {                                                                                           \

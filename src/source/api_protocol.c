@@ -5,12 +5,23 @@
 #include "kube-nftd/model.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PAGE_SIZE "500"
 /* Bytes of a message in a log line. */
 #define MESSAGE_LIMIT 500
+
+#define BACKOFF_FIRST 0.8
+#define BACKOFF_FACTOR 2.0
+#define BACKOFF_MOST 30.0
+#define BACKOFF_START_OVER 120.0
+/* A role is changed by people, so retries are rare. */
+#define FORBIDDEN_FIRST 30.0
+#define FORBIDDEN_MOST 300.0
+/* Upper limit for waits requested by a server. */
+#define RETRY_AFTER_MAX 300.0
 
 /* ---- paths ---- */
 
@@ -208,47 +219,37 @@ void api_status_from_json(const struct json_value *json, long code, struct api_s
                                           strstr(message, "Too large resource version"));
 }
 
-struct status_reading {
-    long code;
-    struct api_status *out;
-    bool done;
-};
-
 /* Stops after the first object. */
 static int take_status(void *ctx, const struct json_value *json, const struct json_value *list,
                        struct error *err)
 {
-    struct status_reading *reading = ctx;
+    struct api_status *status = ctx;
     (void)err;
-    reading->done = !list && json_is(json, JSON_OBJECT);
-    if (reading->done)
-        api_status_from_json(json, reading->code, reading->out);
-    return reading->done ? -1 : 0;
+    if (list || !json_is(json, JSON_OBJECT))
+        return 0;
+    api_status_from_json(json, status->code, status);
+    return -1;
 }
 
-void api_status_from_result(const struct api_result *result, const char *body,
+void api_status_from_answer(long code, const char *body, size_t length, double retry_after,
                             struct api_status *out)
 {
-    struct status_reading reading = {.code = result->status, .out = out};
     struct error err = {0};
-    bool proto = result->length >= 4 && memcmp(body, "k8s", 4) == 0;
-    struct value_reader *reader =
-        proto ? proto_reader_new(&message_body, result->length, take_status, &reading)
-              : json_reader_new(result->length, take_status, &reading);
-    if (value_reader_feed(reader, body, result->length, &err) == 0)
+    bool proto = length >= 4 && memcmp(body, "k8s", 4) == 0;
+    struct value_reader *reader = proto ? proto_reader_new(&message_body, length, take_status, out)
+                                        : json_reader_new(length, take_status, out);
+    *out = (struct api_status){.code = code, .retry_after = -1};
+    if (value_reader_feed(reader, body, length, &err) == 0)
         value_reader_finish(reader, &err);
     value_reader_free(reader);
     error_clear(&err);
-    if (!reading.done) {
-        api_status_from_json(NULL, result->status, out);
-        free(out->message);
+    if (!out->message)
         out->message = first_line(proto ? "" : body);
-    }
     /* The HTTP status takes precedence; a Status that differs is not about this request. */
-    out->code = result->status;
-    out->expired |= out->code == 410;
-    if (result->retry_after >= 0)
-        out->retry_after = result->retry_after;
+    out->code = code;
+    out->expired |= code == 410;
+    if (retry_after >= 0)
+        out->retry_after = retry_after;
 }
 
 /* RBAC messages name the user and the verb, admission messages the fault of the object. */
@@ -273,7 +274,7 @@ char *api_status_explain(const struct api_status *status, const char *verb,
                        "the token file again) status=401");
     case 403: /* a permission is missing, or authentication failed */
         if (!api_status_lacks_right(status))
-            return xstrdup("the server refused, but not for a missing permission status=403");
+            return xstrdup("the server rejected this, but not for a missing permission status=403");
         if (strstr(status->message, "system:anonymous"))
             return xstrdup("the server got no credentials, or did not accept them status=403");
         return xasprintf(
@@ -292,7 +293,7 @@ char *api_status_explain(const struct api_status *status, const char *verb,
         return xasprintf("%s status=%ld",
                          status->too_large ? "the server does not have this resource version yet"
                          : status->code >= 500 ? "the server failed"
-                                               : "the server refused",
+                                               : "the server rejected the request",
                          status->code);
     }
 }
@@ -301,4 +302,98 @@ void api_status_clear(struct api_status *status)
 {
     free(status->message);
     *status = (struct api_status){0};
+}
+
+/* ---- retries ---- */
+
+double retry_spread(void)
+{
+    return (double)arc4random() / UINT32_MAX;
+}
+
+static void reset_backoff(struct retry *retry, double now)
+{
+    retry->wait = BACKOFF_FIRST;
+    retry->started = now;
+}
+
+void retry_init(struct retry *retry, const char *subsystem, const struct api_resource *resource,
+                double now)
+{
+    *retry = (struct retry){.subsystem = subsystem, .resource = resource};
+    reset_backoff(retry, now);
+}
+
+double retry_backoff(struct retry *retry, double now, double spread)
+{
+    if (now - retry->started > BACKOFF_START_OVER)
+        reset_backoff(retry, now);
+    double wait = retry->wait * (1 + spread);
+    retry->wait = fmin(retry->wait * BACKOFF_FACTOR, BACKOFF_MOST);
+    return wait;
+}
+
+bool retry_clear(struct retry *retry)
+{
+    bool failing = retry->logged != NULL;
+    free(retry->logged);
+    retry->logged = NULL;
+    return failing;
+}
+
+void retry_log(struct retry *retry, enum log_level level, char *text, const char *detail)
+{
+    if (retry->logged && strcmp(retry->logged, text) == 0) {
+        log_debug(2, retry->subsystem, "still: %s", text);
+        free(text);
+        return;
+    }
+    if (*detail)
+        log_at(level, retry->subsystem, "%s message=\"%s\"", text, detail);
+    else
+        log_at(level, retry->subsystem, "%s", text);
+    free(retry->logged);
+    retry->logged = text;
+}
+
+void retry_log_failed(struct retry *retry, const char *verb, const char *why, const char *detail)
+{
+    char *text = xasprintf("cannot %s %s: %s", verb, retry->resource->name, why);
+    retry_log(retry, LOG_LEVEL_WARN, text, detail);
+}
+
+void retry_log_rejected(struct retry *retry, const char *verb, const struct api_status *status)
+{
+    char *why = api_status_explain(status, verb, retry->resource);
+    retry_log_failed(retry, verb, why, status->message);
+    free(why);
+}
+
+double retry_after_wait(double retry_after)
+{
+    double wait = fmin(retry_after, RETRY_AFTER_MAX);
+    return wait + retry_spread() * fmax(wait / 10, 1);
+}
+
+double retry_write_wait(struct retry *retry, const char *verb, const struct api_status *status,
+                        double now)
+{
+    if (status->code == 0)
+        log_debug(2, retry->subsystem, "cannot %s %s: no answer", verb, retry->resource->name);
+    else
+        retry_log_rejected(retry, verb, status);
+    if (status->retry_after > 0)
+        return retry_after_wait(status->retry_after);
+    if (status->code != 403)
+        return retry_backoff(retry, now, retry_spread());
+    retry->forbidden_wait = fmin(fmax(2 * retry->forbidden_wait, FORBIDDEN_FIRST), FORBIDDEN_MOST);
+    return retry->forbidden_wait * (1 + retry_spread() / 10);
+}
+
+void retry_write_done(struct retry *retry, double now)
+{
+    reset_backoff(retry, now);
+    retry->forbidden_wait = 0;
+    if (retry_clear(retry))
+        log_info(retry->subsystem, "the server accepts %s again", retry->resource->name);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The API server's protocol, as described in docs/behaviour.md 1.1, 10.1 and 10.3: paths, bodies in
- * either encoding, error statuses.
+ * The API server's protocol, as described in docs/behaviour.md 1.1, 10.1, 10.3 and 10.5: paths,
+ * encodings, error statuses, and when to try again.
  */
 #ifndef KUBE_NFTD_SOURCE_API_PROTOCOL_H
 #define KUBE_NFTD_SOURCE_API_PROTOCOL_H
@@ -34,30 +34,18 @@ char *collection_list_path(const struct collection *collection, const char *vers
 char *collection_watch_path(const struct collection *collection, const char *version,
                             unsigned seconds, bool initial);
 
-/* ---- bodies ---- */
-
 /** The encoding of an answer with this Content-Type; JSON for NULL and unknown types. */
 enum encoding encoding_of(const char *content_type);
 
 /* ---- error statuses ---- */
 
-/* A Status, or the plain text sent in its place. */
-struct api_status {
-    long code;          /* from the Status, else the HTTP status */
-    char *message;      /* owned, of limited length; never NULL, may be "" */
-    double retry_after; /* seconds to wait as requested by the server, or -1 */
-    bool expired;       /* the resourceVersion or page is older than the server's history */
-    bool too_large;     /* the resourceVersion is from the server's future */
-    bool exists;        /* an object of that name exists */
-};
-
 /** Reads a Status, the object of an ERROR event. @code is the default for a missing code; other
  * missing or mistyped fields count as absent. */
 void api_status_from_json(const struct json_value *json, long code, struct api_status *out);
 
-/** Reads the @body of @result, whatever it contains: a Status in either encoding, or text. The
- * Retry-After of @result takes precedence. */
-void api_status_from_result(const struct api_result *result, const char *body,
+/** Reads the body of an answer with the HTTP status @code, whatever it contains: a Status in either
+ * encoding, or text. @retry_after, from the header, takes precedence; -1: absent. */
+void api_status_from_answer(long code, const char *body, size_t length, double retry_after,
                             struct api_status *out);
 
 /** Explains @status for @verb ("list") on @resource and its remedy: for a 403 the missing
@@ -73,5 +61,59 @@ void api_status_clear(struct api_status *status);
 
 /** The length of @length bytes of UTF-8 when cut to @limit at a character boundary. */
 size_t text_cut(const char *text, size_t length, size_t limit);
+
+/* ---- retries ---- */
+
+/* Of requests that are retried: how long to wait, and errors that are logged when they change
+ * rather than at each try. */
+struct retry {
+    const char *subsystem;               /* of log lines; static */
+    const struct api_resource *resource; /* borrowed */
+    double wait;                         /* the next back-off, without jitter */
+    double started;                      /* when the back-off last started over */
+    double forbidden_wait;               /* the last one; 0: none */
+    char *logged;                        /* the last error, owned; NULL: none */
+};
+
+/** Starts without an error at time @now (clock_monotonic). Borrows the strings for good. */
+void retry_init(struct retry *retry, const char *subsystem, const struct api_resource *resource,
+                double now);
+
+/** Clears the error. Returns whether one was set. */
+bool retry_clear(struct retry *retry);
+
+/** A random number from 0 to 1. */
+double retry_spread(void);
+
+/**
+ * The seconds to wait after a failure at time @now (docs/behaviour.md 10.5): 0.8, doubled each time
+ * up to 30, multiplied by 1 + @spread (random, so that clients do not retry in step). Starts over
+ * more than two minutes after it last did.
+ */
+double retry_backoff(struct retry *retry, double now, double spread);
+
+/** The seconds to wait when the server requests @retry_after, with jitter. */
+double retry_after_wait(double retry_after);
+
+/** Takes @text and logs it unless it equals the last one logged. @detail is logged too and may vary
+ * between tries; "" for none. */
+void retry_log(struct retry *retry, enum log_level level, char *text, const char *detail);
+
+/** Warns that we cannot @verb ("list") the resource. */
+void retry_log_failed(struct retry *retry, const char *verb, const char *why, const char *detail);
+
+/** The same, explained by the @status that the server answered. */
+void retry_log_rejected(struct retry *retry, const char *verb, const struct api_status *status);
+
+/**
+ * A write (@verb "create", say) failed with @status and is worth a retry. Code 0 means no answer,
+ * which the reflectors log. Returns the seconds to wait at time @now: what the server requested;
+ * else 30, doubled up to 300, for a missing permission; else the back-off; with jitter.
+ */
+double retry_write_wait(struct retry *retry, const char *verb, const struct api_status *status,
+                        double now);
+
+/** A write succeeded. Logs that if the last one failed. */
+void retry_write_done(struct retry *retry, double now);
 
 #endif

@@ -13,7 +13,6 @@
 #include "api_connection.h"
 #include "api_protocol.h"
 #include "kube-nftd/base.h"
-#include "pace.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -30,6 +29,14 @@
 #define NUDGE_INTERVAL 0.02
 #define NUDGE_GROWTH 1.25
 #define NUDGE_MOST 1.0
+
+/* More than so many wake-ups in a row that bring only contents are a flood. */
+#define FLOOD 8
+/* Seconds to wait: many events at thousands per second. */
+#define GATHER 0.01
+/* This many bytes at once are worth their own wake-up. Waiting would stall the server with its
+ * window full. */
+#define MUCH 65536
 
 /* Maximum resends of a request that hit a dead connection. */
 #define RESENDS 3
@@ -314,24 +321,20 @@ static void request_finish(struct api_request *request, CURLcode code)
         transport = api_connection_error(&a->connection, request->easy, code, request->error,
                                          request->connected);
     curl_off_t retry_after = 0;
+    struct api_status status;
     curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &retry_after);
-    struct api_result result = {
-        .status = status_of(request),
-        .retry_after = retry_after > 0 ? (double)retry_after : -1,
-        .transport = transport,
-        .length = request->body.n,
-    };
     vec_push(&request->body, '\0');
-    char *body = request->body.v;
-    request->body.v = NULL;
-    log_debug(4, "apiserver", "answer status=%ld transport=\"%s\"", result.status,
+    api_status_from_answer(status_of(request), request->body.v, request->body.n - 1,
+                           retry_after > 0 ? (double)retry_after : -1, &status);
+    status.transport = transport;
+    log_debug(4, "apiserver", "answer status=%ld transport=\"%s\"", status.code,
               transport ? transport : "");
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
     request_free(request);
-    ops.done(ctx, &result, body);
+    ops.done(ctx, &status);
+    api_status_clear(&status);
     free(transport);
-    free(body);
 }
 
 /* ---- curl on the loop ---- */
@@ -439,6 +442,14 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
 #pragma GCC diagnostic pop
 }
 
+double gathering_woken(struct gathering *g)
+{
+    bool wait = g->others == 0 && g->contents > 0 && g->contents < MUCH && g->wakes >= FLOOD;
+    g->wakes = g->others > 0 ? 0 : g->wakes + (g->contents > 0);
+    g->contents = g->others = 0;
+    return wait ? GATHER : 0;
+}
+
 static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct socket_watch *watch = (struct socket_watch *)(void *)io;
@@ -539,11 +550,10 @@ static void cut_connections(struct apiserver *a)
     }
 }
 
-static void on_version(void *ctx, const struct api_result *result, const char *body)
+static void on_version(void *ctx, const struct api_status *status)
 {
     struct apiserver *a = ctx;
-    (void)result;
-    (void)body;
+    (void)status;
     a->probe = NULL;
     if (is_unanswered(a)) {
         log_warn("apiserver",

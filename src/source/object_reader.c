@@ -209,15 +209,15 @@ static int take_event(struct object_reader *reader, const struct json_value *jso
     int rc = 0;
     if (decode_event(json, reader->kind, &event, err) < 0)
         return -1;
-    reader->refused = event.type == WATCH_ERROR;
-    if (reader->refused) {
+    reader->rejected = event.type == WATCH_ERROR;
+    if (reader->rejected) {
         reader->status = event.status;
         event.status = (struct api_status){0};
     } else {
         rc = reader->take(reader->ctx, &event, err);
     }
     clear_event(&event);
-    return reader->refused ? -1 : rc;
+    return reader->rejected ? -1 : rc;
 }
 
 static int on_value(void *ctx, const struct json_value *json, const struct json_value *list,
@@ -234,7 +234,7 @@ static void clear_body(struct object_reader *reader)
     value_reader_free(reader->values);
     reader->values = NULL;
     api_status_clear(&reader->status);
-    reader->refused = reader->has_envelope = reader->has_item = false;
+    reader->rejected = reader->has_envelope = reader->has_item = false;
 }
 
 void object_reader_begin(struct object_reader *reader, enum encoding encoding, bool is_list)

@@ -41,7 +41,7 @@ struct object_reader {
     void *ctx;
 
     /* Of a watch. */
-    bool refused;             /* an ERROR event ended it */
+    bool rejected;            /* an ERROR event ended it */
     struct api_status status; /* of the ERROR event */
 
     /* Of a list. */

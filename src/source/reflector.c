@@ -87,7 +87,7 @@ static void back_off(struct reflector *r, enum purpose next, double retry_after)
 {
     double wait = retry_after > 0 ? retry_after_wait(retry_after) : 0;
     if (wait == 0 || ++r->told_to_wait > RETRY_AFTER_TIMES)
-        wait = fmax(wait, backoff_next(&r->retry.backoff, clock_monotonic(), retry_spread()));
+        wait = fmax(wait, retry_backoff(&r->retry, clock_monotonic(), retry_spread()));
     r->purpose = next;
     r->relisted = false;
     initial_events_reset(&r->initial);
@@ -228,7 +228,7 @@ static bool is_harmless(const struct reflector *r, const struct api_status *stat
     return r->collection.kind == KIND_SERVICECIDR && status->code == 404;
 }
 
-static void log_refused(struct reflector *r, const struct api_status *status)
+static void log_rejected(struct reflector *r, const struct api_status *status)
 {
     if (is_harmless(r, status))
         retry_log(&r->retry, LOG_LEVEL_INFO,
@@ -237,7 +237,7 @@ static void log_refused(struct reflector *r, const struct api_status *status)
                             r->retry.resource->plural, r->retry.resource->api_version),
                   "");
     else
-        retry_log_refused(&r->retry, verb_of(r), status);
+        retry_log_rejected(&r->retry, verb_of(r), status);
 }
 
 /* Starts a list from its first page. */
@@ -258,7 +258,7 @@ static void list_instead(struct reflector *r, const char *why)
     list_begin(r);
 }
 
-static void stream_refused(struct reflector *r, const struct api_status *status)
+static void stream_rejected(struct reflector *r, const struct api_status *status)
 {
     bool of_version = status->expired || status->too_large;
     if (!of_version && status->code != 429 && status->retry_after <= 0) {
@@ -273,11 +273,11 @@ static void stream_refused(struct reflector *r, const struct api_status *status)
             return;
         }
     }
-    log_refused(r, status);
+    log_rejected(r, status);
     back_off(r, STREAM, status->retry_after);
 }
 
-/* Retries at once if that can help: without the version that the server refused, or without pages
+/* Retries at once if that can help: without the version that the server rejected, or without pages
  * that have expired. */
 static bool list_otherwise(struct reflector *r, const struct api_status *status)
 {
@@ -296,7 +296,7 @@ static bool list_otherwise(struct reflector *r, const struct api_status *status)
     return true;
 }
 
-static void list_refused(struct reflector *r, const struct api_status *status)
+static void list_rejected(struct reflector *r, const struct api_status *status)
 {
     r->stats.answered |= status->code == 403 || status->code == 404;
     if (list_otherwise(r, status))
@@ -304,12 +304,12 @@ static void list_refused(struct reflector *r, const struct api_status *status)
     /* The server may not understand the version. */
     if (status->code == 400 || status->code == 422)
         r->version_unusable = true;
-    log_refused(r, status);
+    log_rejected(r, status);
     bool seldom = is_harmless(r, status) && ++r->absent > ABSENT_TIMES;
     back_off(r, STREAM, seldom ? ABSENT_SECONDS : status->retry_after);
 }
 
-/* Whether a watch refused with @status may be retried unchanged. */
+/* Whether a watch rejected with @status may be retried unchanged. */
 static bool may_watch_again(const struct api_status *status, bool in_event)
 {
     if (status->expired || status->too_large)
@@ -327,7 +327,7 @@ static void allow_relist(struct reflector *r)
         r->relisted = false;
 }
 
-static void watch_refused(struct reflector *r, const struct api_status *status, bool in_event)
+static void watch_rejected(struct reflector *r, const struct api_status *status, bool in_event)
 {
     if (status->too_large)
         r->version_unusable = true;
@@ -337,21 +337,21 @@ static void watch_refused(struct reflector *r, const struct api_status *status, 
         send_request(r, STREAM);
         return;
     }
-    log_refused(r, status);
+    log_rejected(r, status);
     back_off(r, may_watch_again(status, in_event) ? WATCH : STREAM, status->retry_after);
 }
 
 /* @in_event: by an ERROR event, not by the answer's status. */
-static void refused(struct reflector *r, const struct api_status *status, bool in_event)
+static void rejected(struct reflector *r, const struct api_status *status, bool in_event)
 {
     if (!is_harmless(r, status))
         r->stats.failures++;
     if (r->purpose == STREAM)
-        stream_refused(r, status);
+        stream_rejected(r, status);
     else if (r->purpose == LIST)
-        list_refused(r, status);
+        list_rejected(r, status);
     else
-        watch_refused(r, status, in_event);
+        watch_rejected(r, status, in_event);
 }
 
 /* The answer is unusable; r->broken says why. */
@@ -507,28 +507,25 @@ static int on_data(void *ctx, const char *bytes, size_t length)
     return r->state == STATE_STREAMING;
 }
 
-static void on_done(void *ctx, const struct api_result *result, const char *body)
+static void on_done(void *ctx, const struct api_status *status)
 {
     struct reflector *r = ctx;
-    bool error_event = r->purpose != LIST && r->reader.refused;
-    struct api_status status = {0};
     r->request = NULL;
     ev_timer_stop(r->loop, &r->timer);
-    if (error_event) {
-        status = r->reader.status; /* the next answer clears the reader's own */
+    if (r->purpose != LIST && r->reader.rejected) {
+        struct api_status event = r->reader.status; /* the next answer clears the reader's own */
         r->reader.status = (struct api_status){0};
-        refused(r, &status, true);
+        rejected(r, &event, true);
+        api_status_clear(&event);
     } else if (r->broken.text) {
         unreadable(r);
-    } else if (result->status == 0) {
-        failed(r, result->transport ? result->transport : "no answer");
-    } else if (result->status != 200) {
-        api_status_from_result(result, body, &status);
-        refused(r, &status, false);
+    } else if (status->code == 0) {
+        failed(r, status->transport ? status->transport : "no answer");
+    } else if (status->code != 200) {
+        rejected(r, status, false);
     } else {
-        ended(r, result->transport);
+        ended(r, status->transport);
     }
-    api_status_clear(&status);
 }
 
 /* The server took too long to answer or to continue. */
@@ -566,7 +563,7 @@ static void send_request(struct reflector *r, enum purpose purpose)
     double timeout;
     r->purpose = purpose;
     r->proven = false;
-    r->reader.refused = false;
+    r->reader.rejected = false;
     error_clear(&r->broken);
     if (purpose != LIST || !r->reader.token) /* the pages of a list are one answer */
         r->bad_reported = 0;

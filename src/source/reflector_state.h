@@ -5,7 +5,6 @@
 
 #include "kube-nftd/source.h"
 #include "object_reader.h"
-#include "pace.h"
 
 #include <ev.h>
 
@@ -43,10 +42,10 @@ struct reflector {
     double opened_at; /* when the 200 came; clock_monotonic */
 
     char *version; /* of the last contents or event; NULL: none yet */
-    /* The server refused that version: request the newest state until contents arrive. */
+    /* The server rejected that version: request the newest state until contents arrive. */
     bool version_unusable;
     bool listed;            /* contents came by a list, and no watch was opened since */
-    bool relisted;          /* a watch was refused as too old; none lasted since, no back-off */
+    bool relisted;          /* a watch was rejected as too old; none lasted since, no back-off */
     bool restreamed;        /* a stream was cut and restarted at once; no contents since */
     bool proven;            /* the watch or stream has lasted or delivered something */
     unsigned absent;        /* how often the server lacked an API that is optional */

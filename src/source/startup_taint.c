@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source.h"
 
+#include "api_protocol.h"
 #include "kube-nftd/base.h"
-#include "pace.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>
@@ -12,14 +12,14 @@
 #define LOG "startup-taint"
 #define TIMEOUT 10.0
 /* A server that does not understand the request will not do so soon. */
-#define REFUSED_WAIT 300.0
+#define REJECTED_WAIT 300.0
 /* Seconds between two removals. */
 #define PAUSE_FIRST 1.0
 #define PAUSE_MOST 300.0
 /* A taint that returns later than this was not put back in response to the removal. */
 #define AWAY_FOR_LONG 600.0
 /* Conflicts are logged from this many in a row without an update of the Node. */
-#define CONFLICTS_SAID 3
+#define CONFLICTS_LOGGED 3
 
 struct startup_taint {
     struct ev_loop *loop;
@@ -142,14 +142,14 @@ static double conflict(struct startup_taint *startup, const struct api_status *s
 {
     log_debug(2, LOG, "the Node changed meanwhile status=%ld", status->code);
     startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
-    if (startup->conflicts >= CONFLICTS_SAID)
-        retry_log_refused(&startup->retry, "patch", status);
-    return backoff_next(&startup->retry.backoff, clock_monotonic(), 0);
+    if (startup->conflicts >= CONFLICTS_LOGGED)
+        retry_log_rejected(&startup->retry, "patch", status);
+    return retry_backoff(&startup->retry, clock_monotonic(), 0);
 }
 
 static void failed(struct startup_taint *startup, const struct api_status *status)
 {
-    double wait = REFUSED_WAIT;
+    double wait = REJECTED_WAIT;
     long code = status->code; /* 0: no answer */
     if (startup->anew || code == 409 || code == 422) {
         wait = conflict(startup, status);
@@ -157,22 +157,19 @@ static void failed(struct startup_taint *startup, const struct api_status *statu
         /* the same request may succeed later */
         wait = retry_write_wait(&startup->retry, "patch", status, clock_monotonic());
     } else {
-        retry_log_refused(&startup->retry, "patch", status);
+        retry_log_rejected(&startup->retry, "patch", status);
     }
     try_later(startup, wait);
 }
 
-static void on_done(void *ctx, const struct api_result *result, const char *body)
+static void on_done(void *ctx, const struct api_status *status)
 {
     struct startup_taint *startup = ctx;
-    struct api_status status;
     startup->request = NULL;
-    api_status_from_result(result, body, &status);
-    if (status.code == 200)
+    if (status->code == 200)
         removed(startup);
     else
-        failed(startup, &status);
-    api_status_clear(&status);
+        failed(startup, status);
 }
 
 static void try(struct startup_taint *startup)
@@ -245,17 +242,17 @@ void startup_taint_node_seen(struct startup_taint *startup, const struct node *n
     try(startup);
 }
 
-void startup_taint_programmed(struct startup_taint *startup, size_t refused)
+void startup_taint_programmed(struct startup_taint *startup, size_t rejected)
 {
     if (!startup || startup->programmed)
         return;
-    startup->programmed = refused == 0;
-    if (refused > 0 && startup->patch && !startup->kept_logged) {
+    startup->programmed = rejected == 0;
+    if (rejected > 0 && startup->patch && !startup->kept_logged) {
         startup->kept_logged = true;
         log_warn(LOG,
                  "the Node keeps it until everything is applied, and the kernel rejects some "
                  "elements taint=%s refused=%zu",
-                 startup->pattern.key, refused);
+                 startup->pattern.key, rejected);
     }
     try(startup);
 }

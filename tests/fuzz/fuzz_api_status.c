@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Whatever comes with a refusal, there is something to say about it, and a time to wait that makes
+/* Whatever comes with an error, there is something to say about it, and a time to wait that makes
  * sense or none. */
 #include "kube-nftd/base.h"
 #include "source/api_protocol.h"
@@ -21,8 +21,7 @@ static void check(long code, const char *body, size_t length)
     static const struct api_resource resource = {"", "endpointslices", "discovery.k8s.io",
                                                  "discovery.k8s.io/v1"};
     struct api_status status;
-    const struct api_result result = {code, -1, NULL, length};
-    api_status_from_result(&result, body, &status);
+    api_status_from_answer(code, body, length, -1, &status);
     expect(status.message && !strpbrk(status.message, "\r\n"));
     expect(status.retry_after == -1 || (status.retry_after >= 0 && status.retry_after <= 1e6));
     api_status_lacks_right(&status);

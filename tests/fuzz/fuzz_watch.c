@@ -134,10 +134,10 @@ static void run_watch(const struct input *input, bool whole, struct run *run)
     struct object_reader reader = {.kind = input->kind, .take = take, .ctx = run};
     object_reader_begin(&reader, input->encoding, false);
     int result = feed_pieces(input, whole, &reader, &err);
-    expect((result != 0) == (err.text != NULL || reader.refused));
+    expect((result != 0) == (err.text != NULL || reader.rejected));
     note(run, result ? "given up" : "open");
     note(run, err.text);
-    if (reader.refused)
+    if (reader.rejected)
         note(run, reader.status.message);
     error_clear(&err);
     object_reader_reset(&reader);
@@ -153,7 +153,7 @@ static int read_page(const struct input *input, bool whole, struct object_reader
     int result = feed_pieces(input, whole, reader, &err);
     if (result == 0)
         result = object_reader_end_page(reader, &err);
-    expect((result != 0) == (err.text != NULL) && !reader->refused);
+    expect((result != 0) == (err.text != NULL) && !reader->rejected);
     note(run, err.text);
     note(run, reader->version);
     note(run, reader->token);

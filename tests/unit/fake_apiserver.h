@@ -7,6 +7,7 @@
 #include "fake_clock.h"
 #include "kube-nftd/source.h"
 #include "script.h"
+#include "source/api_protocol.h"
 
 struct apiserver {
     char *fault; /* why no request can be started, or NULL */
@@ -74,9 +75,12 @@ static void end_answer(long status, double retry_after, const char *transport, c
     ck_assert_ptr_nonnull(request);
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
-    struct api_result result = {status, retry_after, transport, length};
+    struct api_status answer;
+    api_status_from_answer(status, body, length, retry_after, &answer);
+    answer.transport = transport;
     apiserver_cancel(request);
-    ops.done(ctx, &result, body);
+    ops.done(ctx, &answer);
+    api_status_clear(&answer);
 }
 
 /* "TEXT": no request can be started for that reason; none: it can. */

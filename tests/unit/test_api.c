@@ -22,8 +22,7 @@ static void write_status(FILE *out, struct api_status *status)
 
 static void read_body(long code, const char *body, size_t length, struct api_status *status)
 {
-    const struct api_result result = {code, -1, NULL, length};
-    api_status_from_result(&result, body, status);
+    api_status_from_answer(code, body, length, -1, status);
 }
 
 /* "CODE BODY" */

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How long to wait: between tries, for more events of a stream. Cases are in
  * cases/pace, in seconds. */
-#include "source/pace.h"
+#include "source/api_connection.h"
+#include "source/api_protocol.h"
 
 #include "script.h"
 
 /* ---- between tries ---- */
 
-static struct backoff backoff;
+static struct retry retry;
 
 COMMAND(backoff)
 {
-    backoff_init(&backoff, atof(words));
+    retry_init(&retry, "test", NULL, atof(words));
 }
 
 /* "NOW SPREAD" */
 COMMAND(next)
 {
     double now = atof(script_word(&words));
-    fprintf(out, "%g\n", backoff_next(&backoff, now, atof(words)));
+    fprintf(out, "%g\n", retry_backoff(&retry, now, atof(words)));
 }
 
 /* ---- events ---- */

@@ -179,7 +179,7 @@ COMMAND(figures)
     struct event_stats f = event_recorder_stats(recorder);
     fprintf(out, "requests=%u posted=%u repeated=%u failed=%u dropped=%u%s\n", requests,
             (unsigned)f.posted, (unsigned)f.repeated, (unsigned)f.failed, (unsigned)f.dropped,
-            event_recorder_is_settled(recorder) ? " settled" : "");
+            event_recorder_is_idle(recorder) ? " settled" : "");
 }
 
 /* What the open request creates; but for its name behind the object's, and the time. */
