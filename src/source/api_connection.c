@@ -173,36 +173,26 @@ int credential_get(struct credential *c, const char **text, struct error *err)
 void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
                     double now)
 {
-    struct frontend frontend = {.protocol = IPPROTO_TCP, .port = (uint16_t)port};
+    struct api_peer peer = {{.protocol = IPPROTO_TCP, .port = (uint16_t)port}, now, reached};
     struct frontend all[API_PEERS_MOST];
-    struct api_peer *peer = NULL;
     enum family family;
-    size_t n = 0;
-    if (!address_parse(address, &family, &frontend.address))
+    size_t n = 0, before = peers->list.n;
+    bool known = false;
+    if (!address_parse(address, &family, &peer.frontend.address))
         return;
-    frontend.family = (uint8_t)family;
+    peer.frontend.family = (uint8_t)family;
+    /* The list is in order of use: the new peer goes to its end, the oldest is its first. */
     vec_each (&peers->list, it) {
-        if (now - it->used_at < API_PEERS_KEPT)
+        bool same = memcmp(&it->frontend, &peer.frontend, sizeof(peer.frontend)) == 0;
+        known |= same;
+        if (!same && now - it->used_at < API_PEERS_KEPT)
             peers->list.v[n++] = *it;
     }
-    bool changed = n < peers->list.n;
     peers->list.n = n;
-    vec_each (&peers->list, it) {
-        if (memcmp(&it->frontend, &frontend, sizeof(frontend)) == 0)
-            peer = it;
-    }
-    if (!peer) {
-        changed = true;
-        if (n < API_PEERS_MOST)
-            vec_push(&peers->list, (struct api_peer){.used_at = -1});
-        peer = peers->list.v;
-        vec_each (&peers->list, it) {
-            if (it->used_at < peer->used_at)
-                peer = it;
-        }
-    }
-    *peer = (struct api_peer){frontend, now, reached};
-    if (!changed || !peers->ops.changed)
+    if (n == API_PEERS_MOST)
+        memmove(peers->list.v, peers->list.v + 1, --peers->list.n * sizeof(peer));
+    vec_push(&peers->list, peer);
+    if ((known && peers->list.n == before) || !peers->ops.changed)
         return;
     n = 0;
     vec_each (&peers->list, it)
