@@ -15,29 +15,7 @@
 /* At 500 objects a page, five times the maximum of a list. */
 #define EMPTY_PAGES_LIMIT 10000
 
-/* ---- one event ---- */
-
-static const struct {
-    const char *name;
-    enum watch_event_type type;
-} types[] = {
-    {"ADDED", WATCH_PUT},         {"MODIFIED", WATCH_PUT}, {"DELETED", WATCH_REMOVE},
-    {"BOOKMARK", WATCH_BOOKMARK}, {"ERROR", WATCH_ERROR},
-};
-
-static int find_type(const struct json_value *json, enum watch_event_type *type, struct error *err)
-{
-    const char *name = json_string(json_member(json, "type"));
-    if (!name)
-        return error_set(err, "an event without a type");
-    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
-        if (strcmp(types[i].name, name) == 0) {
-            *type = types[i].type;
-            return 0;
-        }
-    }
-    return error_set(err, "an event of the unknown type \"%.40s\"", name);
-}
+/* ---- objects ---- */
 
 /* For a deleted object the name suffices. */
 static void decode_object(const struct json_value *json, enum object_kind kind,
@@ -63,46 +41,11 @@ static void decode_object(const struct json_value *json, enum object_kind kind,
         event->type = WATCH_BAD;
 }
 
-static int decode_event(const struct json_value *json, enum object_kind kind,
-                        struct watch_event *event, struct error *err)
-{
-    *event = (struct watch_event){0};
-    const struct json_value *object = json_member(json, "object");
-    if (find_type(json, &event->type, err) < 0)
-        return -1;
-    if (!json_is(object, JSON_OBJECT))
-        return error_set(err, "an event without an object");
-    if (event->type == WATCH_ERROR) {
-        api_status_from_json(object, 0, &event->status);
-        return 0;
-    }
-    if (!object_may_be(object, kind))
-        return error_set(err, "an event about something other than a %s", object_kind_name(kind));
-    if (event->type == WATCH_BOOKMARK && json_fault(object))
-        return error_set(err, "a bookmark: %s", json_fault(object));
-    const struct json_value *metadata = json_member(object, "metadata");
-    const char *version = json_string(json_member(metadata, "resourceVersion"));
-    if (version && strlen(version) > RESOURCE_VERSION_LIMIT)
-        return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
-    event->version = version && *version ? xstrdup(version) : NULL;
-    if (event->type == WATCH_BOOKMARK) {
-        /* Marks the end of the initial events. */
-        const struct json_value *annotations = json_member(metadata, "annotations");
-        const char *end = json_string(json_member(annotations, "k8s.io/initial-events-end"));
-        event->initial_end = end && strcmp(end, "true") == 0;
-    } else {
-        decode_object(object, kind, event);
-    }
-    return 0;
-}
-
 static void clear_event(struct watch_event *event)
 {
     object_clear(&event->object);
-    api_status_clear(&event->status);
     error_clear(&event->problem);
     free(event->version);
-    event->version = NULL;
 }
 
 /* ---- a list ---- */
@@ -200,25 +143,83 @@ static int take_envelope(struct object_reader *reader, const struct json_value *
     return 0;
 }
 
-/* ---- answers ---- */
+/* ---- a watch ---- */
+
+static int find_type(const struct json_value *json, enum watch_event_type *type, struct error *err)
+{
+    static const struct {
+        const char *name;
+        enum watch_event_type type;
+    } types[] = {{"ADDED", WATCH_PUT},
+                 {"MODIFIED", WATCH_PUT},
+                 {"DELETED", WATCH_REMOVE},
+                 {"BOOKMARK", WATCH_BOOKMARK}};
+    const char *name = json_string(json_member(json, "type"));
+    if (!name)
+        return error_set(err, "an event without a type");
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (strcmp(types[i].name, name) == 0) {
+            *type = types[i].type;
+            return 0;
+        }
+    }
+    return error_set(err, "an event of the unknown type \"%.40s\"", name);
+}
+
+static int decode_version(const struct json_value *metadata, struct watch_event *event,
+                          struct error *err)
+{
+    const char *version = json_string(json_member(metadata, "resourceVersion"));
+    if (version && strlen(version) > RESOURCE_VERSION_LIMIT)
+        return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
+    event->version = version && *version ? xstrdup(version) : NULL;
+    return 0;
+}
+
+static int decode_event(const struct json_value *object, enum object_kind kind,
+                        struct watch_event *event, struct error *err)
+{
+    const struct json_value *metadata = json_member(object, "metadata");
+    if (!object_may_be(object, kind))
+        return error_set(err, "an event about something other than a %s", object_kind_name(kind));
+    if (event->type == WATCH_BOOKMARK && json_fault(object))
+        return error_set(err, "a bookmark: %s", json_fault(object));
+    if (decode_version(metadata, event, err) < 0)
+        return -1;
+    if (event->type == WATCH_BOOKMARK) {
+        const struct json_value *annotations = json_member(metadata, "annotations");
+        const char *end = json_string(json_member(annotations, "k8s.io/initial-events-end"));
+        event->initial_end = end && strcmp(end, "true") == 0;
+    } else {
+        decode_object(object, kind, event);
+    }
+    return 0;
+}
 
 static int take_event(struct object_reader *reader, const struct json_value *json,
                       struct error *err)
 {
-    struct watch_event event;
-    int rc = 0;
-    if (decode_event(json, reader->kind, &event, err) < 0)
+    struct watch_event event = {0};
+    const char *type = json_string(json_member(json, "type"));
+    const struct json_value *object = json_member(json, "object");
+    bool rejected = type && strcmp(type, "ERROR") == 0;
+    if (!rejected && find_type(json, &event.type, err) < 0)
         return -1;
-    reader->rejected = event.type == WATCH_ERROR;
-    if (reader->rejected) {
-        reader->status = event.status;
-        event.status = (struct api_status){0};
-    } else {
-        rc = reader->take(reader->ctx, &event, err);
+    if (!json_is(object, JSON_OBJECT))
+        return error_set(err, "an event without an object");
+    if (rejected) {
+        reader->rejected = true;
+        api_status_from_json(object, 0, &reader->status);
+        return -1;
     }
+    int rc = decode_event(object, reader->kind, &event, err);
+    if (rc == 0)
+        rc = reader->take(reader->ctx, &event, err);
     clear_event(&event);
-    return reader->rejected ? -1 : rc;
+    return rc;
 }
+
+/* ---- answers ---- */
 
 static int on_value(void *ctx, const struct json_value *json, const struct json_value *list,
                     struct error *err)
@@ -267,72 +268,4 @@ void object_reader_reset(struct object_reader *reader)
     free(reader->token);
     reader->version = reader->token = NULL;
     reader->empty_pages = 0;
-}
-
-/* ---- contents ---- */
-
-struct removal {
-    struct hash_link link; /* by id */
-    size_t before;         /* objects before this index are deleted */
-    char id[];
-};
-
-static struct hash_key key_of(const struct hash_link *link)
-{
-    return hash_key_of_text(((const struct removal *)link)->id);
-}
-
-int initial_events_put(struct initial_events *initial, struct object *object, struct error *err)
-{
-    if (++initial->count > initial->limit)
-        return error_set(err, "more than %zu objects", initial->limit);
-    if (object->id) {
-        vec_push(&initial->objects, *object);
-        *object = (struct object){.kind = object->kind};
-    }
-    return 0;
-}
-
-int initial_events_remove(struct initial_events *initial, const char *id, struct error *err)
-{
-    struct hash_key key = hash_key_of_text(id);
-    if (++initial->count > initial->limit)
-        return error_set(err, "more than %zu objects", initial->limit);
-    struct removal *removal = hash_table_find(&initial->removals, key_of, key);
-    if (!removal) {
-        removal = xcalloc(1, sizeof(*removal) + key.length + 1);
-        memcpy(removal->id, id, key.length);
-        hash_table_add(&initial->removals, key_of, &removal->link);
-    }
-    removal->before = initial->objects.n;
-    return 0;
-}
-
-void initial_events_finish(struct initial_events *initial, object_vec *objects)
-{
-    *objects = initial->objects;
-    initial->objects = (object_vec){0};
-    size_t kept = 0, n = initial->removals.n > 0 ? objects->n : 0;
-    for (size_t i = 0; i < n; i++) {
-        struct object *object = &objects->v[i];
-        struct hash_key id = hash_key_of_text(object->id);
-        const struct removal *removal = hash_table_find(&initial->removals, key_of, id);
-        if (removal && i < removal->before)
-            object_clear(object);
-        else
-            objects->v[kept++] = *object;
-    }
-    if (n > 0)
-        objects->n = kept;
-    initial_events_reset(initial);
-}
-
-void initial_events_reset(struct initial_events *initial)
-{
-    hash_table_each (&initial->removals, struct removal, removal) {
-        hash_table_remove(&initial->removals, &removal->link);
-        free(removal);
-    }
-    object_vec_clear(&initial->objects);
-    initial->count = 0;
 }

@@ -10,22 +10,16 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 enum watch_event_type {
     WATCH_PUT,    /* ADDED, MODIFIED or an item of a list: the object */
     WATCH_REMOVE, /* DELETED: the object; only its id is reliable */
     WATCH_BAD, /* an object that cannot be decoded: no payload, perhaps no id; @problem says why */
     WATCH_BOOKMARK, /* just a version */
-    WATCH_ERROR,    /* a status; the server ends the watch */
 };
 
 struct watch_event {
     enum watch_event_type type;
     struct object object;
-    struct api_status status;
     char *version;    /* where a watch can resume after this event; NULL if not given */
     bool initial_end; /* a bookmark that ends the initial events */
     struct error problem;
@@ -68,33 +62,5 @@ int object_reader_end_page(struct object_reader *reader, struct error *err);
 
 /** Frees its data and forgets the pages read. */
 void object_reader_reset(struct object_reader *reader);
-
-/*
- * Collects contents that arrive object by object, from a list or from the initial events of a
- * streamed list, up to the end mark (docs/behaviour.md 10.2 A). Most events are ADDED, with changes
- * among them. The contents are unusable before the end.
- *
- * Objects are kept in order of arrival. The sink lets a later object of the same id win, so only
- * deletions need their own record. Starts zeroed, except for the limit.
- */
-struct initial_events {
-    size_t limit; /* of events */
-    size_t count;
-    object_vec objects;
-    struct hash_table removals; /* by id */
-};
-
-/** Adds an object: takes it and leaves it zeroed. One without an id is only counted. -1: too many
- * events. */
-int initial_events_put(struct initial_events *initial, struct object *object, struct error *err);
-
-/** Deletes what was put as @id so far. -1: too many events. */
-int initial_events_remove(struct initial_events *initial, const char *id, struct error *err);
-
-/** Moves the contents into @objects, which is zeroed, and resets all but the limit. */
-void initial_events_finish(struct initial_events *initial, object_vec *objects);
-
-/** Resets all but the limit. */
-void initial_events_reset(struct initial_events *initial);
 
 #endif

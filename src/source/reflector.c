@@ -81,6 +81,57 @@ static void start_timer(struct reflector *r, double seconds)
     ev_timer_start(r->loop, &r->timer);
 }
 
+/* ---- contents ---- */
+
+/* Adds an object or, if @removed, a deletion: takes it and leaves it zeroed. */
+static int add_content(struct contents *contents, struct object *object, bool removed,
+                       struct error *err)
+{
+    if (++contents->count > contents->limit)
+        return error_set(err, "more than %zu objects", contents->limit);
+    if (!object->id) /* a bad one */
+        return 0;
+    if (removed || contents->changes.n > 0)
+        vec_push(&contents->changes, (struct content_change){*object, removed});
+    else
+        vec_push(&contents->objects, *object);
+    *object = (struct object){.kind = object->kind};
+    return 0;
+}
+
+static void clear_contents(struct contents *contents)
+{
+    object_vec_clear(&contents->objects);
+    vec_each (&contents->changes, change)
+        object_clear(&change->object);
+    vec_free(&contents->changes);
+    contents->count = 0;
+}
+
+/* Passes the complete contents as of @version, which is taken, to the sink. */
+static void take_contents(struct reflector *r, char **version)
+{
+    const struct object_sink *sink = r->sink;
+    struct contents *contents = &r->contents;
+    if (r->stats.lists++ == 0)
+        log_info(LOG, "listed resource=%s objects=%zu encoding=%s", resource_of(r),
+                 contents->objects.n, r->stats.encoding);
+    free(r->version);
+    r->version = *version;
+    *version = NULL;
+    r->version_unusable = false;
+    r->restreamed = false;
+    r->stats.answered = true;
+    sink->replace(sink->ctx, r->collection.kind, &contents->objects);
+    vec_each (&contents->changes, change) {
+        if (change->removed)
+            sink->remove(sink->ctx, r->collection.kind, change->object.id);
+        else
+            sink->put(sink->ctx, &change->object);
+    }
+    clear_contents(contents);
+}
+
 /* Waits before the request for @next: @retry_after seconds if the server requests that, else (0 or
  * less) the back-off. */
 static void back_off(struct reflector *r, enum purpose next, double retry_after)
@@ -90,7 +141,7 @@ static void back_off(struct reflector *r, enum purpose next, double retry_after)
         wait = fmax(wait, retry_backoff(&r->retry, clock_monotonic(), retry_spread()));
     r->purpose = next;
     r->relisted = false;
-    initial_events_reset(&r->initial);
+    clear_contents(&r->contents);
     object_reader_reset(&r->reader);
     enter(r, STATE_BACKING_OFF);
     log_debug(2, LOG, "%s: next try in %.1f s", resource_of(r), wait);
@@ -127,37 +178,18 @@ static void begin_watching(struct reflector *r)
     start_timer(r, WATCH_PROOF);
 }
 
-/* Passes the complete contents as of @version to the sink; takes both. */
-static void take_contents(struct reflector *r, object_vec *objects, char **version)
-{
-    if (r->stats.lists++ == 0)
-        log_info(LOG, "listed resource=%s objects=%zu encoding=%s", resource_of(r), objects->n,
-                 r->stats.encoding);
-    free(r->version);
-    r->version = *version;
-    *version = NULL;
-    r->version_unusable = false;
-    r->restreamed = false;
-    r->stats.answered = true;
-    r->sink->replace(r->sink->ctx, r->collection.kind, objects);
-}
-
 /* Only the version of the end mark is kept: those of initial events are unordered. After the mark,
  * the same answer continues as the watch. */
 static int take_initial_event(struct reflector *r, struct watch_event *event, struct error *err)
 {
-    object_vec objects = {0};
     prove(r);
-    if (event->type == WATCH_REMOVE)
-        return initial_events_remove(&r->initial, event->object.id, err);
     if (event->type != WATCH_BOOKMARK)
-        return initial_events_put(&r->initial, &event->object, err);
+        return add_content(&r->contents, &event->object, event->type == WATCH_REMOVE, err);
     if (!event->initial_end)
         return 0;
     if (!event->version)
         return error_set(err, "the end of the initial events has no resourceVersion");
-    initial_events_finish(&r->initial, &objects);
-    take_contents(r, &objects, &event->version);
+    take_contents(r, &event->version);
     r->purpose = WATCH;
     begin_watching(r);
     return 0;
@@ -208,7 +240,7 @@ static int take_event(void *ctx, struct watch_event *event, struct error *err)
     if (event->type == WATCH_BAD)
         report_bad(r, event);
     if (r->purpose == LIST)
-        return initial_events_put(&r->initial, &event->object, err);
+        return add_content(&r->contents, &event->object, false, err);
     if (r->state == STATE_STREAMING)
         return take_initial_event(r, event, err);
     take_change(r, event);
@@ -243,7 +275,7 @@ static void log_rejected(struct reflector *r, const struct api_status *status)
 /* Starts a list from its first page. */
 static void list_begin(struct reflector *r)
 {
-    initial_events_reset(&r->initial);
+    clear_contents(&r->contents);
     object_reader_reset(&r->reader);
     r->received = 0;
     /* A limit with a version other than 0 would request exactly that version. */
@@ -359,7 +391,7 @@ static void unreadable(struct reflector *r)
 {
     r->stats.bad_answers++;
     /* A list would be as long. */
-    bool too_much = r->initial.count > r->initial.limit || r->received > CONTENTS_LIMIT;
+    bool too_much = r->contents.count > r->contents.limit || r->received > CONTENTS_LIMIT;
     if (r->purpose == STREAM && !too_much) {
         list_instead(r, r->broken.text);
         return;
@@ -404,9 +436,7 @@ static void list_ended(struct reflector *r, const char *transport)
     } else if (r->reader.token) {
         send_request(r, LIST);
     } else {
-        object_vec objects = {0};
-        initial_events_finish(&r->initial, &objects);
-        take_contents(r, &objects, &r->reader.version);
+        take_contents(r, &r->reader.version);
         object_reader_reset(&r->reader);
         r->listed = true;
         send_request(r, WATCH);
@@ -454,7 +484,7 @@ static char *prepare(struct reflector *r, double *timeout)
     switch (r->purpose) {
     case STREAM:
         r->received = 0;
-        initial_events_reset(&r->initial);
+        clear_contents(&r->contents);
         return collection_watch_path(&r->collection, version, seconds, true);
     case WATCH:
         return collection_watch_path(&r->collection, r->version, seconds, false);
@@ -591,7 +621,7 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->events = events;
     r->collection.kind = kind;
     r->collection.node_name = kind == KIND_NODE ? xstrdup(node_name) : NULL;
-    r->initial = (struct initial_events){.limit = OBJECT_LIMIT};
+    r->contents.limit = OBJECT_LIMIT;
     r->reader = (struct object_reader){.kind = kind, .take = take_event, .ctx = r};
     retry_init(&r->retry, LOG, collection_resource(kind), clock_monotonic());
     ev_init(&r->timer, on_timer);
@@ -610,7 +640,7 @@ void reflector_free(struct reflector *r)
         apiserver_cancel(r->request);
     ev_timer_stop(r->loop, &r->timer);
     object_reader_reset(&r->reader);
-    initial_events_reset(&r->initial);
+    clear_contents(&r->contents);
     error_clear(&r->broken);
     free(r->collection.node_name);
     free(r->version);

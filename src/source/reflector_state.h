@@ -18,6 +18,21 @@ enum purpose {
     WATCH,  /* changes since a version */
 };
 
+/*
+ * Contents that arrive object by object, from a list or as initial events, useless before their end
+ * (docs/behaviour.md 10.2 A). Most are additions. A sink lets a later object of the same id win,
+ * but a deletion must be applied in order: so what comes from the first one on follows as changes.
+ */
+struct contents {
+    object_vec objects;
+    VEC(struct content_change {
+        struct object object;
+        bool removed;
+    })
+    changes;
+    size_t count, limit; /* of events */
+};
+
 enum reflector_state {
     STATE_NEW,
     STATE_CONNECTING, /* no 200 yet */
@@ -56,8 +71,8 @@ struct reflector {
 
     bool list_limited;
     struct object_reader reader;
-    struct initial_events initial; /* the incoming contents of a stream or list */
-    struct error broken;           /* why the current body was abandoned */
+    struct contents contents; /* incoming */
+    struct error broken;      /* why the current body was abandoned */
 
     struct retry retry;
     unsigned bad_reported;           /* events reported for the current answer */

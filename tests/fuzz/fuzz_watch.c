@@ -32,10 +32,8 @@ struct input {
 struct run {
     enum object_kind kind;
     VEC(char) seen; /* all that came out, as text */
-    struct initial_events initial;
     size_t bad;
-    int result;
-    struct error err;
+    size_t items;
 };
 
 static void expect(bool holds)
@@ -64,7 +62,7 @@ static void note_object(struct run *run, const struct object *object)
 static void check_event(const struct watch_event *event, enum object_kind kind)
 {
     const struct object *object = &event->object;
-    expect(event->type != WATCH_ERROR && object->kind == kind);
+    expect(object->kind == kind);
     expect((event->type == WATCH_BAD) == (event->problem.text != NULL));
     expect(!event->version || *event->version);
     expect(!event->initial_end || event->type == WATCH_BOOKMARK);
@@ -74,22 +72,6 @@ static void check_event(const struct watch_event *event, enum object_kind kind)
         expect(object->id != NULL);
     if (event->type == WATCH_BAD)
         expect(!object->payload);
-}
-
-static void collect(struct run *run, struct watch_event *event)
-{
-    struct initial_events *initial = &run->initial;
-    object_vec objects = {0};
-    if (event->type == WATCH_REMOVE) {
-        run->result = initial_events_remove(initial, event->object.id, &run->err);
-    } else if (event->type != WATCH_BOOKMARK) {
-        run->result = initial_events_put(initial, &event->object, &run->err);
-    } else if (event->initial_end) {
-        initial_events_finish(initial, &objects);
-        for (size_t i = 0; i < objects.n; i++)
-            note_object(run, &objects.v[i]);
-        object_vec_clear(&objects);
-    }
 }
 
 static int take(void *ctx, struct watch_event *event, struct error *err)
@@ -102,8 +84,7 @@ static int take(void *ctx, struct watch_event *event, struct error *err)
     note(run, event->version);
     note(run, event->problem.text);
     note_object(run, &event->object);
-    collect(run, event);
-    return run->result ? error_set(err, "too many") : 0;
+    return ++run->items > OBJECT_LIMIT ? error_set(err, "too many") : 0;
 }
 
 /* ---- pieces ---- */
@@ -167,12 +148,12 @@ static void run_list(const struct input *input, bool whole, struct run *run)
 {
     struct object_reader reader = {.kind = input->kind, .take = take, .ctx = run};
     if (read_page(input, whole, &reader, run) == 0) {
-        size_t n = run->initial.objects.n, count = run->initial.count;
+        size_t n = run->items;
         bool last = reader.token == NULL;
-        expect(reader.version != NULL && n <= count);
+        expect(reader.version != NULL);
         int result = read_page(input, whole, &reader, run);
-        expect((result == 0) == (last && 2 * count <= OBJECT_LIMIT));
-        expect(result != 0 || run->initial.objects.n == 2 * n);
+        expect((result == 0) == (last && 2 * n <= OBJECT_LIMIT));
+        expect(result != 0 || run->items == 2 * n);
     }
     object_reader_reset(&reader);
 }
@@ -182,13 +163,10 @@ static void run_list(const struct input *input, bool whole, struct run *run)
 static void run_once(const struct input *input, bool whole, struct run *run)
 {
     run->kind = input->kind;
-    run->initial.limit = OBJECT_LIMIT;
     if (input->is_watch)
         run_watch(input, whole, run);
     else
         run_list(input, whole, run);
-    initial_events_reset(&run->initial);
-    error_clear(&run->err);
 }
 
 static bool read_header(const uint8_t *data, size_t size, struct input *input)

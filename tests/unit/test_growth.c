@@ -5,7 +5,6 @@
 #include "kube-nftd/table.h"
 
 #include "objects.h"
-#include "source/object_reader.h"
 #include "unit.h"
 
 #include <unistd.h>
@@ -235,33 +234,6 @@ LONG_TEST(a_service_of_many_addresses)
     expect((struct handed){.ports = 1, .frontends = ADDRESSES, .removed = 1});
     service_cache_remove(services, "a/web");
     expect((struct handed){.gone = 1, .removed = ADDRESSES});
-}
-
-static void put_initial(struct initial_events *initial, int i, bool removed)
-{
-    struct error err = {0};
-    struct object object = {.kind = KIND_NODE, .id = xasprintf("%d", i)};
-    char *id = xstrdup(object.id);
-    ck_assert_int_eq(initial_events_put(initial, &object, &err), 0);
-    if (removed)
-        ck_assert_int_eq(initial_events_remove(initial, id, &err), 0);
-    free(id);
-}
-
-/* Each is added, removed and added again; they are left in their order, and
- * nothing of them here. */
-LONG_TEST(initial_events_of_many_objects)
-{
-    struct initial_events initial = {.limit = 1000000};
-    object_vec objects = {0};
-    for (int i = 0; i < 2 * MANY_OBJECTS; i++)
-        put_initial(&initial, i % MANY_OBJECTS, i < MANY_OBJECTS);
-    initial_events_finish(&initial, &objects);
-    ck_assert_uint_eq(objects.n, MANY_OBJECTS);
-    vec_each (&objects, object)
-        ck_assert_int_eq(atoi(object->id), (int)(object - objects.v));
-    object_vec_clear(&objects);
-    ck_assert_uint_eq(initial.objects.n + initial.removals.n, 0);
 }
 
 UNIT_FIXTURE(set_up, tear_down)

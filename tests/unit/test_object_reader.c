@@ -85,7 +85,7 @@ static unsigned bad;
 
 static int take_event(void *ctx, struct watch_event *event, struct error *err)
 {
-    static const char *const types[] = {"put", "remove", "bad", "bookmark", "error"};
+    static const char *const types[] = {"put", "remove", "bad", "bookmark"};
     fprintf(ctx, "%s %s%s", types[event->type], event->object.id ? event->object.id : "-",
             event->problem.text ? ": " : "");
     if (event->problem.text)

@@ -199,8 +199,8 @@ static void do_fault(char *words)
 /* A million objects and a GiB take long to send: for the test, some are enough. */
 static void do_limit(char *words)
 {
-    ck_assert_uint_eq(reflector->initial.limit, 1000000);
-    reflector->initial.limit = (size_t)atol(words);
+    ck_assert_uint_eq(reflector->contents.limit, 1000000);
+    reflector->contents.limit = (size_t)atol(words);
 }
 
 static void do_fill(char *words)
