@@ -61,16 +61,15 @@ static char *service_body(const struct checked_service *service, bool healthy)
     return body;
 }
 
-static void answer_service(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
+static void answer_service(void *ctx, struct http *http)
 {
     const struct checked_service *service = ctx;
-    struct snapshot now;
-    (void)request;
-    server_read(service->health->server, &now);
-    http_answer_json(answer, service->local_ready > 0 && !now.overdue ? 200 : 503,
-                     service_body(service, !now.overdue));
-    http_answer_header(answer, "X-Load-Balancing-Endpoint-Weight", "%zu", service->local_ready);
+    struct server *server = service->health->server;
+    server_read(server);
+    bool healthy = !server->now.overdue;
+    http_json(http, service->local_ready > 0 && healthy ? 200 : 503,
+              service_body(service, healthy));
+    http_header(http, "X-Load-Balancing-Endpoint-Weight", "%zu", service->local_ready);
 }
 
 static void add_time(cJSON *object, const char *key, double realtime)
@@ -81,8 +80,7 @@ static void add_time(cJSON *object, const char *key, double realtime)
 }
 
 /* @eligible: whether the node is; NULL: it does not matter. */
-static void answer_proxy(const struct snapshot *now, const bool *eligible,
-                         struct http_answer *answer)
+static void answer_proxy(const struct snapshot *now, const bool *eligible, struct http *http)
 {
     bool good = !now->overdue && (!eligible || *eligible);
     double time = clock_realtime(), newest = -INFINITY;
@@ -106,34 +104,28 @@ static void answer_proxy(const struct snapshot *now, const bool *eligible,
         add_time(family, "lastUpdated", now->family[i].last_updated);
         facts_add(family, fact_flag("healthy", !now->family[i].overdue));
     }
-    http_answer_json(answer, good ? 200 : 503, facts_print(body));
+    http_json(http, good ? 200 : 503, facts_print(body));
     cJSON_Delete(body);
 }
 
-void answer_health(struct server *server, const struct snapshot *now,
-                   const struct http_request *request, struct http_answer *answer)
+void answer_health(struct server *server, struct http *http)
 {
-    (void)request;
-    answer_proxy(now, &now->node_eligible, answer);
-    ++*(answer->status == 200 ? &server->counts.healthz.good : &server->counts.healthz.bad);
+    answer_proxy(&server->now, &server->now.node_eligible, http);
+    ++*(http->status == 200 ? &server->counts.healthz.good : &server->counts.healthz.bad);
 }
 
-void answer_liveness(struct server *server, const struct snapshot *now,
-                     const struct http_request *request, struct http_answer *answer)
+void answer_liveness(struct server *server, struct http *http)
 {
-    (void)request;
-    answer_proxy(now, NULL, answer);
-    ++*(answer->status == 200 ? &server->counts.livez.good : &server->counts.livez.bad);
+    answer_proxy(&server->now, NULL, http);
+    ++*(http->status == 200 ? &server->counts.livez.good : &server->counts.livez.bad);
 }
 
 /* kube-proxy lacks this one. */
-void answer_readiness(struct server *server, const struct snapshot *now,
-                      const struct http_request *request, struct http_answer *answer)
+void answer_readiness(struct server *server, struct http *http)
 {
-    (void)server;
-    (void)request;
-    http_answer_text(answer, now->programmed ? 200 : 503, "%s",
-                     now->programmed ? "ok" : "the tables are not fully programmed yet\n");
+    bool ready = server->now.programmed;
+    http_text(http, ready ? 200 : 503, "%s",
+              ready ? "ok" : "the tables are not fully programmed yet\n");
 }
 
 /* ---- the listeners of services ---- */

@@ -8,30 +8,29 @@
 
 #include "kube-nftd/serve.h"
 
-/* ---- requests and answers ---- */
+/* ---- a request and its answer ---- */
 
 /* Bytes kept of a request's body. */
 #define HTTP_BODY_KEPT 64
 
 struct MHD_Connection;
 
-struct http_request {
-    const char *method;
-    const char *path;                  /* without the query */
-    const char *body;                  /* its first HTTP_BODY_KEPT bytes, up to a NUL */
-    struct MHD_Connection *connection; /* only for the functions below */
-};
-
 struct http_header {
     const char *name; /* static */
     char *value;      /* owned */
 };
 
-/* Starts as status 200 with an empty body. */
-struct http_answer {
+struct http {
+    /* The request. */
+    const char *method;
+    const char *path;                  /* without the query */
+    const char *body;                  /* its first HTTP_BODY_KEPT bytes, up to a NUL */
+    struct MHD_Connection *connection; /* only for the functions below */
+
+    /* The answer: 200 without a body, unless it is set. */
     unsigned status;
-    char *body;    /* owned; NULL for none */
-    size_t length; /* of the body; 0: the body is a string */
+    char *text;    /* owned */
+    size_t length; /* of the text; 0: it is a string */
     /* If not NULL, generates the body in pieces as the client reads: writes at most @room bytes to
      * @to and returns their number; 0 ends the body. */
     size_t (*more)(void *ctx, char *to, size_t room);
@@ -40,35 +39,31 @@ struct http_answer {
     VEC(struct http_header) headers;
 };
 
-/* Fills @answer. Must not close the listener. */
-typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
-                               struct http_answer *answer);
+/* Answers @http. Must not close the listener. */
+typedef void (*http_answer_fn)(void *ctx, struct http *http);
 
 /** The query argument @name, unescaped and borrowed: "" for "?name", NULL if absent. */
-const char *http_request_argument(const struct http_request *request, const char *name);
+const char *http_argument(const struct http *http, const char *name);
 
-/** Whether that argument contains a NUL (%00), which truncates http_request_argument(). */
-bool http_request_argument_is_cut(const struct http_request *request, const char *name);
+/** Whether that argument contains a NUL (%00), which truncates http_argument(). */
+bool http_argument_is_cut(const struct http *http, const char *name);
 
-/** The value of a header, borrowed; NULL if absent. */
-const char *http_request_header(const struct http_request *request, const char *name);
+/** The value of a header of the request, borrowed; NULL if absent. */
+const char *http_request_header(const struct http *http, const char *name);
 
-/** Adds a header. @name must be static. */
-void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
+/** Adds a header to the answer. @name must be static. */
+void http_header(struct http *http, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /** Answers @status with plain text. */
-void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
+void http_text(struct http *http, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Answers @status with JSON; takes @body, which is NULL if @answer->more generates it. */
-void http_answer_json(struct http_answer *answer, unsigned status, char *body);
-
-/** Returns whether the request is a GET or HEAD; if not, answers 405. */
-bool http_answer_reads(const struct http_request *request, struct http_answer *answer);
+/** Answers @status with JSON; takes @text, which is NULL if @http->more generates it. */
+void http_json(struct http *http, unsigned status, char *text);
 
 /** Answers 503: too many other requests in progress. */
-void http_answer_busy(struct http_answer *answer);
+void http_busy(struct http *http);
 
 /* ---- one listening socket ----
  *

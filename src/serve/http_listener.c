@@ -86,128 +86,112 @@ static int open_socket(const struct listen_address *address, struct error *err)
 
 /* ---- arguments and answers ---- */
 
-const char *http_request_argument(const struct http_request *request, const char *name)
+const char *http_argument(const struct http *http, const char *name)
 {
     const char *value = NULL;
-    if (MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name,
-                                      strlen(name), &value, NULL) != MHD_YES)
+    if (MHD_lookup_connection_value_n(http->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name),
+                                      &value, NULL) != MHD_YES)
         return NULL;
     return value ? value : "";
 }
 
-bool http_request_argument_is_cut(const struct http_request *request, const char *name)
+bool http_argument_is_cut(const struct http *http, const char *name)
 {
     const char *value = NULL;
     size_t length = 0;
-    return MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name,
+    return MHD_lookup_connection_value_n(http->connection, MHD_GET_ARGUMENT_KIND, name,
                                          strlen(name), &value, &length) == MHD_YES &&
            value && strlen(value) != length;
 }
 
-const char *http_request_header(const struct http_request *request, const char *name)
+const char *http_request_header(const struct http *http, const char *name)
 {
-    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+    return MHD_lookup_connection_value(http->connection, MHD_HEADER_KIND, name);
 }
 
-void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
+void http_header(struct http *http, const char *name, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     char *value = xvasprintf(format, args);
     va_end(args);
-    vec_push(&answer->headers, (struct http_header){name, value});
+    vec_push(&http->headers, (struct http_header){name, value});
 }
 
-void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
+void http_text(struct http *http, unsigned status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    answer->status = status;
-    answer->body = xvasprintf(format, args);
+    http->status = status;
+    http->text = xvasprintf(format, args);
     va_end(args);
-    http_answer_header(answer, "Content-Type", "text/plain; charset=utf-8");
-    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
+    http_header(http, "Content-Type", "text/plain; charset=utf-8");
+    http_header(http, "X-Content-Type-Options", "nosniff");
 }
 
-bool http_answer_reads(const struct http_request *request, struct http_answer *answer)
+void http_busy(struct http *http)
 {
-    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0)
-        return true;
-    http_answer_header(answer, "Allow", "GET, HEAD");
-    http_answer_text(answer, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is answered\n");
-    return false;
+    http_header(http, "Retry-After", "1");
+    http_text(http, MHD_HTTP_SERVICE_UNAVAILABLE, HTTP_BUSY " with other requests: ask again\n");
 }
 
-void http_answer_busy(struct http_answer *answer)
+void http_json(struct http *http, unsigned status, char *text)
 {
-    http_answer_header(answer, "Retry-After", "1");
-    http_answer_text(answer, MHD_HTTP_SERVICE_UNAVAILABLE,
-                     HTTP_BUSY " with other requests: ask again\n");
-}
-
-void http_answer_json(struct http_answer *answer, unsigned status, char *body)
-{
-    answer->status = status;
-    answer->body = body;
-    http_answer_header(answer, "Content-Type", "application/json");
-    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
+    http->status = status;
+    http->text = text;
+    http_header(http, "Content-Type", "application/json");
+    http_header(http, "X-Content-Type-Options", "nosniff");
 }
 
 static ssize_t read_stream(void *cls, uint64_t at, char *to, size_t room)
 {
-    const struct http_answer *answer = cls;
+    const struct http *http = cls;
     (void)at;
-    size_t n = answer->more(answer->ctx, to, room);
+    size_t n = http->more(http->ctx, to, room);
     return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 static void release(void *cls)
 {
-    struct http_answer *answer = cls;
-    if (answer->end)
-        answer->end(answer->ctx);
-    free(answer->body);
-    free(answer);
-}
-
-/* Passes @answer to the library, which copies the headers and always takes body or stream. */
-static enum MHD_Result send_answer(struct MHD_Connection *connection,
-                                   const struct http_answer *answer)
-{
-    struct http_answer *kept = xcalloc(1, sizeof(*kept));
-    *kept = *answer;
-    if (kept->length == 0 && kept->body)
-        kept->length = strlen(kept->body);
-    struct MHD_Response *response =
-        kept->more ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream,
-                                                       kept, release)
-                   : MHD_create_response_from_buffer_with_free_callback_cls(
-                         kept->length, kept->body, release, kept);
-    if (!response) {
-        release(kept);
-        return MHD_NO;
-    }
-    enum MHD_Result result = MHD_YES;
-    vec_each (&answer->headers, header)
-        if (MHD_add_response_header(response, header->name, header->value) != MHD_YES)
-            result = MHD_NO;
-    if (result == MHD_YES)
-        result = MHD_queue_response(connection, answer->status, response);
-    MHD_destroy_response(response);
-    return result;
+    struct http *http = cls;
+    if (http->end)
+        http->end(http->ctx);
+    vec_each (&http->headers, header)
+        free(header->value);
+    vec_free(&http->headers);
+    free(http->text);
+    free(http);
 }
 
 static enum MHD_Result answer_request(struct http_listener *listener,
                                       struct MHD_Connection *connection, const char *method,
                                       const char *path, const char *body)
 {
-    const struct http_request request = {method, path, body, connection};
-    struct http_answer answer = {.status = MHD_HTTP_OK};
-    listener->answer(listener->ctx, &request, &answer);
-    enum MHD_Result result = send_answer(connection, &answer);
-    vec_each (&answer.headers, header)
-        free(header->value);
-    vec_free(&answer.headers);
+    struct http *http = xcalloc(1, sizeof(*http));
+    *http = (struct http){.method = method,
+                          .path = path,
+                          .body = body,
+                          .connection = connection,
+                          .status = MHD_HTTP_OK};
+    listener->answer(listener->ctx, http);
+    if (http->length == 0 && http->text)
+        http->length = strlen(http->text);
+    struct MHD_Response *response =
+        http->more ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream,
+                                                       http, release)
+                   : MHD_create_response_from_buffer_with_free_callback_cls(
+                         http->length, http->text, release, http);
+    if (!response) {
+        release(http);
+        return MHD_NO;
+    }
+    enum MHD_Result result = MHD_YES;
+    vec_each (&http->headers, header)
+        if (MHD_add_response_header(response, header->name, header->value) != MHD_YES)
+            result = MHD_NO;
+    if (result == MHD_YES)
+        result = MHD_queue_response(connection, http->status, response);
+    MHD_destroy_response(response);
     return result;
 }
 

@@ -312,7 +312,6 @@ cJSON *list_services(const struct snapshot *now, const void *query)
 struct walk {
     struct server *server;
     bool connections;        /* answers /connections rather than /list */
-    struct snapshot now;     /* valid while a piece is generated */
     struct list_query query; /* its texts are owned */
     double begun;            /* clock_monotonic */
     size_t cursor;
@@ -331,8 +330,8 @@ static void put_service(void *ctx, void *item)
     struct walk *walk = ctx;
     const struct service_state *state = item;
     cJSON *facts = !is_selected(&walk->query, state->service) ? NULL
-                   : walk->connections ? describe_connections(&walk->now, state)
-                                       : describe(&walk->now, state);
+                   : walk->connections ? describe_connections(&walk->server->now, state)
+                                       : describe(&walk->server->now, state);
     if (!facts)
         return;
     char *text = facts_print(facts);
@@ -351,16 +350,16 @@ static void make_piece(struct walk *walk)
     walk->sent = 0;
     if (walk->done)
         return;
-    server_read(walk->server, &walk->now);
+    server_read(walk->server);
     while (!walk->done && clock_monotonic() < end) {
-        if (!connections_read(&walk->now, walk->begun - COUNTED_SECONDS))
+        if (!connections_read(&walk->server->now, walk->begun - COUNTED_SECONDS))
             continue;
-        walk->cursor =
-            hash_table_scan(policy_services(walk->now.policy), walk->cursor, put_service, walk);
+        walk->cursor = hash_table_scan(policy_services(walk->server->now.policy), walk->cursor,
+                                       put_service, walk);
         walk->done = walk->cursor == 0;
     }
     if (walk->done && walk->connections) {
-        char *text = xasprintf("\n],\"countedAt\":%.6f}\n", counted_at(&walk->now));
+        char *text = xasprintf("\n],\"countedAt\":%.6f}\n", counted_at(&walk->server->now));
         put(walk, text);
         free(text);
     } else if (walk->done) {
@@ -392,49 +391,40 @@ static void end(void *ctx)
     free(walk);
 }
 
-static void answer_in_pieces(struct server *server, const struct snapshot *now, bool connections,
-                             const struct http_request *request, struct http_answer *answer)
+static void answer_in_pieces(struct server *server, bool connections, struct http *http)
 {
-    if (!http_answer_reads(request, answer))
-        return;
-    if (!now->complete) {
-        http_answer_text(answer, 503, "not all Services and EndpointSlices are known yet\n");
-        return;
-    }
     if (server->lists >= OPEN_MOST) {
-        http_answer_busy(answer);
+        http_busy(http);
         return;
     }
     struct walk *walk = xcalloc(1, sizeof(*walk));
-    *walk = (struct walk){.server = server,
-                          .connections = connections,
-                          .query = {xstrdup(http_request_argument(request, "namespace")),
-                                    xstrdup(http_request_argument(request, "name"))},
-                          .begun = clock_monotonic()};
+    *walk = (struct walk){
+        .server = server,
+        .connections = connections,
+        .query = {xstrdup(http_argument(http, "namespace")), xstrdup(http_argument(http, "name"))},
+        .begun = clock_monotonic()};
     server->lists++;
-    cJSON *head = make_head(now, connections ? CONNECTIONS_KIND : LIST_KIND);
+    cJSON *head = make_head(&server->now, connections ? CONNECTIONS_KIND : LIST_KIND);
     char *text = facts_print(head);
     text[strlen(text) - 1] = '\0'; /* the closing brace comes last */
     put(walk, text);
     put(walk, ",\"items\":[");
     free(text);
     cJSON_Delete(head);
-    http_answer_json(answer, 200, NULL);
-    answer->more = send_piece;
-    answer->end = end;
-    answer->ctx = walk;
+    http_json(http, 200, NULL);
+    http->more = send_piece;
+    http->end = end;
+    http->ctx = walk;
 }
 
 /* /list[?namespace=PATTERN][&name=PATTERN] */
-void answer_list(struct server *server, const struct snapshot *now,
-                 const struct http_request *request, struct http_answer *answer)
+void answer_list(struct server *server, struct http *http)
 {
-    answer_in_pieces(server, now, false, request, answer);
+    answer_in_pieces(server, false, http);
 }
 
 /* Likewise; omits Services without connections. */
-void answer_connections(struct server *server, const struct snapshot *now,
-                        const struct http_request *request, struct http_answer *answer)
+void answer_connections(struct server *server, struct http *http)
 {
-    answer_in_pieces(server, now, true, request, answer);
+    answer_in_pieces(server, true, http);
 }

@@ -150,16 +150,16 @@ static bool takes_gzip(const char *accept_encoding)
 }
 
 /* Compresses the non-empty body of @answer; leaves it unchanged on failure. */
-static void compress_body(struct http_answer *answer)
+static void compress_body(struct http *http)
 {
     z_stream stream = {0};
     if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, WINDOW_BITS, MEMORY_LEVEL,
                      Z_DEFAULT_STRATEGY) != Z_OK)
         return;
-    size_t room = deflateBound(&stream, answer->length);
+    size_t room = deflateBound(&stream, http->length);
     char *compressed = xcalloc(room, 1);
-    stream.next_in = (z_const Bytef *)answer->body;
-    stream.avail_in = (uInt)answer->length;
+    stream.next_in = (z_const Bytef *)http->text;
+    stream.avail_in = (uInt)http->length;
     stream.next_out = (Bytef *)compressed;
     stream.avail_out = (uInt)room;
     bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
@@ -168,31 +168,27 @@ static void compress_body(struct http_answer *answer)
         free(compressed);
         return;
     }
-    free(answer->body);
-    answer->body = compressed;
-    answer->length = stream.total_out;
-    http_answer_header(answer, "Content-Encoding", "gzip");
+    free(http->text);
+    http->text = compressed;
+    http->length = stream.total_out;
+    http_header(http, "Content-Encoding", "gzip");
 }
 
 /* ---- answers ---- */
 
 static void answer_page(void (*write)(const struct snapshot *now, struct metrics_page *page),
-                        const struct snapshot *now, const struct http_request *request,
-                        struct http_answer *answer)
+                        const struct snapshot *now, struct http *http)
 {
-    http_answer_header(answer, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
-    http_answer_header(answer, "Vary", "Accept-Encoding");
-    answer->body = metrics_print(write, now, &answer->length);
-    if (answer->length >= COMPRESSED_FROM &&
-        takes_gzip(http_request_header(request, "Accept-Encoding")))
-        compress_body(answer);
+    http_header(http, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+    http_header(http, "Vary", "Accept-Encoding");
+    http->text = metrics_print(write, now, &http->length);
+    if (http->length >= COMPRESSED_FROM && takes_gzip(http_request_header(http, "Accept-Encoding")))
+        compress_body(http);
 }
 
-void answer_metrics(struct server *server, const struct snapshot *now,
-                    const struct http_request *request, struct http_answer *answer)
+void answer_metrics(struct server *server, struct http *http)
 {
-    (void)server;
-    answer_page(metrics_write, now, request, answer);
+    answer_page(metrics_write, &server->now, http);
 }
 
 /* The only check always passes. */
@@ -211,13 +207,12 @@ static void write_slis(const struct snapshot *now, struct metrics_page *page)
     metrics_sample(page, passed, 3, (double)now->health_counts.checks);
 }
 
-void answer_slis(struct server *server, const struct snapshot *now,
-                 const struct http_request *request, struct http_answer *answer)
+void answer_slis(struct server *server, struct http *http)
 {
-    if (strcmp(request->method, "DELETE") != 0) {
-        answer_page(write_slis, now, request, answer);
+    if (strcmp(http->method, "DELETE") != 0) {
+        answer_page(write_slis, &server->now, http);
         return;
     }
     server->counts.checks = 0;
-    http_answer_text(answer, 200, "metrics reset\n");
+    http_text(http, 200, "metrics reset\n");
 }

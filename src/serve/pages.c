@@ -12,74 +12,57 @@
 /* ---- short pages ---- */
 
 /* Only shows that the process runs. */
-static void answer_healthz(struct server *server, const struct snapshot *now,
-                           const struct http_request *request, struct http_answer *answer)
+static void answer_healthz(struct server *server, struct http *http)
 {
-    bool verbose = http_request_argument(request, "verbose") != NULL;
-    (void)now;
     server->counts.checks++;
-    http_answer_text(answer, 200, verbose ? "[+]ping ok\nhealthz check passed\n" : "ok");
+    http_text(http, 200,
+              http_argument(http, "verbose") ? "[+]ping ok\nhealthz check passed\n" : "ok");
 }
 
-static void answer_ping(struct server *server, const struct snapshot *now,
-                        const struct http_request *request, struct http_answer *answer)
-{
-    bool verbose = http_request_argument(request, "verbose") != NULL;
-    (void)server;
-    (void)now;
-    http_answer_text(answer, 200, verbose ? "[+]ping ok\n" : "ok");
-}
-
-static void answer_mode(struct server *server, const struct snapshot *now,
-                        const struct http_request *request, struct http_answer *answer)
+static void answer_ping(struct server *server, struct http *http)
 {
     (void)server;
-    (void)now;
-    (void)request;
-    http_answer_text(answer, 200, "nftables");
+    http_text(http, 200, http_argument(http, "verbose") ? "[+]ping ok\n" : "ok");
 }
 
-static void answer_configuration(struct server *server, const struct snapshot *now,
-                                 const struct http_request *request, struct http_answer *answer)
+static void answer_mode(struct server *server, struct http *http)
+{
+    (void)server;
+    http_text(http, 200, "nftables");
+}
+
+static void answer_configuration(struct server *server, struct http *http)
 {
     char *tree = cJSON_PrintUnformatted(server->config.options->configuration);
-    (void)now;
-    (void)request;
-    http_answer_json(answer, 200, xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree));
+    http_json(http, 200, xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree));
     free(tree);
 }
 
-static void answer_flags(struct server *server, const struct snapshot *now,
-                         const struct http_request *request, struct http_answer *answer)
+static void answer_flags(struct server *server, struct http *http)
 {
-    (void)now;
-    (void)request;
-    http_answer_text(answer, 200, "kube-nftd flagz\n" FOR_PEOPLE "\n%s",
-                     server->config.options->flags);
+    http_text(http, 200, "kube-nftd flagz\n" FOR_PEOPLE "\n%s", server->config.options->flags);
 }
 
-static void answer_verbosity(struct server *server, const struct snapshot *now,
-                             const struct http_request *request, struct http_answer *answer)
+static void answer_verbosity(struct server *server, struct http *http)
 {
     char *end;
     (void)server;
-    (void)now;
-    if (strcmp(request->method, "PUT") != 0) {
-        http_answer_text(answer, 406, "PUT sets the log level: curl -X PUT -d 4 URL\n");
+    if (strcmp(http->method, "PUT") != 0) {
+        http_text(http, 406, "PUT sets the log level: curl -X PUT -d 4 URL\n");
         return;
     }
     errno = 0;
-    long verbosity = strtol(request->body, &end, 10);
-    if (errno || end == request->body || *end || verbosity < 0 || verbosity > INT_MAX) {
-        http_answer_text(answer, 400, "the body is not a number from 0 to %d\n", INT_MAX);
+    long verbosity = strtol(http->body, &end, 10);
+    if (errno || end == http->body || *end || verbosity < 0 || verbosity > INT_MAX) {
+        http_text(http, 400, "the body is not a number from 0 to %d\n", INT_MAX);
         return;
     }
     log_set_verbosity((int)verbosity);
     log_info("daemon", "verbosity=%ld set over /debug/flags/v", verbosity);
-    http_answer_text(answer, 200, "verbosity=%ld from now on\n", verbosity);
+    http_text(http, 200, "verbosity=%ld from now on\n", verbosity);
 }
 
-/* ---- GET /explain?what=...[&all=true] ---- */
+/* ---- /explain?what=...[&all=true] ---- */
 
 /* After an answer that took longer, pause for PAUSE times as long: explanations take a quarter of
  * the loop's time at most. */
@@ -88,70 +71,52 @@ static void answer_verbosity(struct server *server, const struct snapshot *now,
 /* Answers that clients have not read yet. Each can be some MiB. */
 #define UNREAD_MOST 4
 
-/* Parses the argument "all" in its various forms. False if it is malformed. */
-static bool read_all(const struct http_request *request, bool *all)
-{
-    const char *text = http_request_argument(request, "all");
-    *all = text && (!*text || strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
-    return *all || !text || strcmp(text, "false") == 0 || strcmp(text, "0") == 0;
-}
-
-static void on_sent(void *ctx)
+static void on_explained(void *ctx)
 {
     ((struct server *)ctx)->explanations--;
 }
 
-static void answer_query(struct server *server, const struct explain_query *query,
-                         struct http_answer *answer)
+static void explain_to(struct server *server, const struct explain_query *query, struct http *http)
 {
-    struct snapshot now;
     if (server->config.sync)
         server->config.sync(server->config.ctx);
-    server_read(server, &now);
+    server_read(server);
     double before = clock_cpu();
-    cJSON *facts = explain(&now, query);
-    http_answer_json(answer, 200, facts_print(facts));
+    cJSON *facts = explain(&server->now, query);
+    http_json(http, 200, facts_print(facts));
     cJSON_Delete(facts);
-    answer->end = on_sent;
-    answer->ctx = server;
+    http->end = on_explained;
+    http->ctx = server;
     server->explanations++;
     double cost = clock_cpu() - before;
     if (cost > CHEAP_SECONDS)
         server->explain_after = clock_monotonic() + PAUSE * cost;
 }
 
-static void answer_explain(struct server *server, const struct snapshot *now,
-                           const struct http_request *request, struct http_answer *answer)
+static void answer_explain(struct server *server, struct http *http)
 {
-    const char *what = http_request_argument(request, "what");
-    struct explain_query query;
+    const char *what = http_argument(http, "what"), *all = http_argument(http, "all");
+    struct explain_query query = {0};
     struct error err = {0};
-    bool all;
-    if (!http_answer_reads(request, answer))
-        return;
-    if (!what) {
-        http_answer_text(answer, 400,
-                         "?what= is missing: ADDRESS:PORT[/PROTOCOL] or "
-                         "NAMESPACE/SERVICE[:PORT]\n");
-    } else if (!read_all(request, &all)) {
-        http_answer_text(answer, 400, "all: neither true nor false\n");
-    } else if (http_request_argument_is_cut(request, "what")) {
-        http_answer_text(answer, 400, "what: it contains a NUL\n");
-    } else if (explain_query_parse(what, &query, &err)) {
-        http_answer_text(answer, 400, "what: %s\n", err.text);
-        error_clear(&err);
-    } else {
-        query.all = all;
-        if (!now->complete)
-            http_answer_text(answer, 503,
-                             "not all Services and EndpointSlices are known yet: nothing is "
-                             "decided, and the previous rules stay active\n");
-        else if (clock_monotonic() < server->explain_after || server->explanations >= UNREAD_MOST)
-            http_answer_busy(answer);
-        else
-            answer_query(server, &query, answer);
-        explain_query_clear(&query);
+    bool is_true = all && (!*all || strcmp(all, "true") == 0 || strcmp(all, "1") == 0);
+    bool is_false = !all || strcmp(all, "false") == 0 || strcmp(all, "0") == 0;
+    if (!what)
+        http_text(http, 400,
+                  "?what= is missing: ADDRESS:PORT[/PROTOCOL] or NAMESPACE/SERVICE[:PORT]\n");
+    else if (!is_true && !is_false)
+        http_text(http, 400, "all: neither true nor false\n");
+    else if (http_argument_is_cut(http, "what"))
+        http_text(http, 400, "what: it contains a NUL\n");
+    else if (explain_query_parse(what, &query, &err))
+        http_text(http, 400, "what: %s\n", err.text);
+    else if (clock_monotonic() < server->explain_after || server->explanations >= UNREAD_MOST)
+        http_busy(http);
+    else {
+        query.all = is_true;
+        explain_to(server, &query, http);
     }
+    explain_query_clear(&query);
+    error_clear(&err);
 }
 
 /* ---- addresses and their pages ---- */
@@ -162,91 +127,103 @@ static const struct page {
     enum server_address address;
     const char *path;
     page_fn *answer;
-    bool profiling; /* served only with --profiling */
-} pages[] = {{ADDRESS_HEALTH, "/healthz", answer_health, false},
-             {ADDRESS_HEALTH, "/livez", answer_liveness, false},
-             {ADDRESS_HEALTH, "/readyz", answer_readiness, false},
-             {ADDRESS_METRICS, "/configz", answer_configuration, false},
-             {ADDRESS_METRICS, "/connections", answer_connections, false},
-             {ADDRESS_METRICS, "/debug/flags/v", answer_verbosity, true},
-             {ADDRESS_METRICS, "/explain", answer_explain, false},
-             {ADDRESS_METRICS, "/flagz", answer_flags, false},
-             {ADDRESS_METRICS, "/healthz", answer_healthz, false},
-             {ADDRESS_METRICS, "/healthz/ping", answer_ping, false},
-             {ADDRESS_METRICS, "/list", answer_list, false},
-             {ADDRESS_METRICS, "/metrics", answer_metrics, false},
-             {ADDRESS_METRICS, "/metrics/slis", answer_slis, false},
-             {ADDRESS_METRICS, "/programmed", answer_programmed, false},
-             {ADDRESS_METRICS, "/proxyMode", answer_mode, false},
-             {ADDRESS_METRICS, "/status", answer_status, false},
-             {ADDRESS_METRICS, "/statusz", answer_statusz, false}};
+    enum {
+        ALWAYS_SERVED,
+        COMPLETE,  /* only once all objects have come, and only to GET and HEAD */
+        PROFILING, /* only with --profiling */
+    } when;
+} pages[] = {{ADDRESS_HEALTH, "/healthz", answer_health, ALWAYS_SERVED},
+             {ADDRESS_HEALTH, "/livez", answer_liveness, ALWAYS_SERVED},
+             {ADDRESS_HEALTH, "/readyz", answer_readiness, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/configz", answer_configuration, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/connections", answer_connections, COMPLETE},
+             {ADDRESS_METRICS, "/debug/flags/v", answer_verbosity, PROFILING},
+             {ADDRESS_METRICS, "/explain", answer_explain, COMPLETE},
+             {ADDRESS_METRICS, "/flagz", answer_flags, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/healthz", answer_healthz, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/healthz/ping", answer_ping, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/list", answer_list, COMPLETE},
+             {ADDRESS_METRICS, "/metrics", answer_metrics, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/metrics/slis", answer_slis, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/programmed", answer_programmed, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/proxyMode", answer_mode, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/status", answer_status, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/statusz", answer_statusz, ALWAYS_SERVED}};
 
-static const struct {
-    uint16_t port; /* kube-proxy's */
-    const char *serving;
-    struct port_kind kind;
-} addresses[] = {
-    [ADDRESS_HEALTH] = {10256,
-                        "/healthz and /livez",
-                        {"health", KIND_NODE, "FailedToStartProxierHealthcheck", "StartKubeProxy",
-                         "failed to start proxy healthz on ", ""}},
-    [ADDRESS_METRICS] = {10249,
-                         "/metrics and /proxyMode",
-                         {"metrics", KIND_NODE, "FailedToStartMetricServer", "StartKubeProxy",
-                          "starting metrics server on ", " failed"}}};
+#define N_PAGES (sizeof(pages) / sizeof(pages[0]))
 
-/* Returns the page that follows @page at @address; NULL: the first. */
-static const struct page *next_page(const struct server *server, enum server_address address,
-                                    const struct page *page)
+static bool is_served(const struct server *server, enum server_address address,
+                      const struct page *page)
 {
-    const struct page *end = pages + sizeof(pages) / sizeof(pages[0]);
-    for (page = page ? page + 1 : pages; page < end; page++)
-        if (page->address == address && (!page->profiling || server->config.options->profiling))
-            return page;
-    return NULL;
+    return page->address == address &&
+           (page->when != PROFILING || server->config.options->profiling);
 }
 
-static void answer_statusz(struct server *server, const struct snapshot *now,
-                           const struct http_request *request, struct http_answer *answer)
+/* /status for people. */
+static void answer_statusz(struct server *server, struct http *http)
 {
-    char *status = status_text(now), *paths = xstrdup("");
-    (void)request;
-    for (const struct page *it = NULL; (it = next_page(server, ADDRESS_METRICS, it));) {
+    char *status = status_text(&server->now), *paths = xstrdup("");
+    for (size_t i = 0; i < N_PAGES; i++) {
         char *before = paths;
-        paths = xasprintf("%s %s", before, it->path);
+        if (!is_served(server, ADDRESS_METRICS, &pages[i]))
+            continue;
+        paths = xasprintf("%s %s", before, pages[i].path);
         free(before);
     }
-    http_answer_text(answer, 200, "kube-nftd statusz\n" FOR_PEOPLE "\n%s\nPaths:%s\n", status,
-                     paths);
+    http_text(http, 200, "kube-nftd statusz\n" FOR_PEOPLE "\n%s\nPaths:%s\n", status, paths);
     free(status);
     free(paths);
 }
 
-static void answer_page(struct server *server, enum server_address address,
-                        const struct http_request *request, struct http_answer *answer)
+static void answer_at(struct server *server, enum server_address address, struct http *http)
 {
-    struct snapshot now;
-    for (const struct page *it = NULL; (it = next_page(server, address, it));) {
-        if (strcmp(it->path, request->path) != 0)
-            continue;
-        server_read(server, &now);
-        it->answer(server, &now, request, answer);
+    const struct page *page = NULL;
+    for (size_t i = 0; i < N_PAGES; i++)
+        if (is_served(server, address, &pages[i]) && strcmp(pages[i].path, http->path) == 0)
+            page = &pages[i];
+    if (!page) {
+        http_text(http, 404, "404 page not found\n");
         return;
     }
-    http_answer_text(answer, 404, "404 page not found\n");
+    server_read(server);
+    if (page->when != COMPLETE) {
+        page->answer(server, http);
+    } else if (strcmp(http->method, "GET") != 0 && strcmp(http->method, "HEAD") != 0) {
+        http_header(http, "Allow", "GET, HEAD");
+        http_text(http, 405, "only GET is answered\n");
+    } else if (!server->now.complete) {
+        http_text(http, 503, "not all Services and EndpointSlices are known yet\n");
+    } else {
+        page->answer(server, http);
+    }
 }
 
-static void answer_at_health(void *ctx, const struct http_request *request,
-                             struct http_answer *answer)
+static void answer_health_address(void *ctx, struct http *http)
 {
-    answer_page(ctx, ADDRESS_HEALTH, request, answer);
+    answer_at(ctx, ADDRESS_HEALTH, http);
 }
 
-static void answer_at_metrics(void *ctx, const struct http_request *request,
-                              struct http_answer *answer)
+static void answer_metrics_address(void *ctx, struct http *http)
 {
-    answer_page(ctx, ADDRESS_METRICS, request, answer);
+    answer_at(ctx, ADDRESS_METRICS, http);
 }
+
+static const struct {
+    uint16_t port; /* kube-proxy's */
+    http_answer_fn answer;
+    const char *serving;
+    struct port_kind kind;
+} addresses[] = {
+    [ADDRESS_HEALTH] = {10256,
+                        answer_health_address,
+                        "/healthz and /livez",
+                        {"health", KIND_NODE, "FailedToStartProxierHealthcheck", "StartKubeProxy",
+                         "failed to start proxy healthz on ", ""}},
+    [ADDRESS_METRICS] = {10249,
+                         answer_metrics_address,
+                         "/metrics and /proxyMode",
+                         {"metrics", KIND_NODE, "FailedToStartMetricServer", "StartKubeProxy",
+                          "starting metrics server on ", " failed"}}};
 
 /* ---- the server ---- */
 
@@ -270,11 +247,11 @@ void server_free(struct server *server)
     free(server);
 }
 
-void server_read(const struct server *server, struct snapshot *now)
+void server_read(struct server *server)
 {
-    *now = (struct snapshot){0};
-    server->config.read(server->config.ctx, now);
-    now->health_counts = server->counts;
+    server->now = (struct snapshot){.started = 0};
+    server->config.read(server->config.ctx, &server->now);
+    server->now.health_counts = server->counts;
 }
 
 int server_listen(struct server *server, enum server_address address, const char *bind,
@@ -287,8 +264,7 @@ int server_listen(struct server *server, enum server_address address, const char
         return -1;
     port_close(*own);
     *own = port_open(server->ports, &where, kind, server->config.node_name,
-                     address == ADDRESS_HEALTH ? answer_at_health : answer_at_metrics, server,
-                     "address=%s", bind);
+                     addresses[address].answer, server, "address=%s", bind);
     if ((*own)->listener)
         log_info(kind->subsystem, "serving %s address=%s", addresses[address].serving, bind);
     return 0;

@@ -7,6 +7,7 @@
 
 struct server {
     struct server_config config;
+    struct snapshot now; /* valid during an answer */
     struct ports *ports;
     struct port *own[ADDRESS_COUNT]; /* NULL: not served */
     struct health *health;
@@ -15,12 +16,11 @@ struct server {
     unsigned explanations, lists; /* answers that are not sent yet */
 };
 
-/** Takes a snapshot. */
-void server_read(const struct server *server, struct snapshot *now);
+/** Refreshes server->now. Done already for every page. */
+void server_read(struct server *server);
 
-/* Answers one path of @server from the state @now. */
-typedef void page_fn(struct server *server, const struct snapshot *now,
-                     const struct http_request *request, struct http_answer *answer);
+/* Answers the requests for one path. */
+typedef void page_fn(struct server *server, struct http *http);
 
 /* ---- health.c ---- */
 

@@ -96,13 +96,11 @@ static bool is_name(const char *text)
     return true;
 }
 
-void answer_programmed(struct server *server, const struct snapshot *now,
-                       const struct http_request *request, struct http_answer *answer)
+void answer_programmed(struct server *server, struct http *http)
 {
-    (void)server;
-    const char *namespace = http_request_argument(request, "namespace"),
-               *name = http_request_argument(request, "service");
-    struct page page = {.now = now, .json = cJSON_CreateObject()};
+    const char *namespace = http_argument(http, "namespace"),
+               *name = http_argument(http, "service");
+    struct page page = {.now = &server->now, .json = cJSON_CreateObject()};
     unsigned status = 400;
     if (is_name(namespace) && is_name(name)) {
         char *id = xasprintf("%s/%s", namespace, name);
@@ -115,6 +113,6 @@ void answer_programmed(struct server *server, const struct snapshot *now,
     facts_add(page.json, fact_flag("programmed", status == 200));
     if (page.reason)
         facts_add(page.json, fact_text("reason", page.reason));
-    http_answer_json(answer, status, facts_print(page.json));
+    http_json(http, status, facts_print(page.json));
     cJSON_Delete(page.json);
 }

@@ -147,13 +147,10 @@ static cJSON *status_facts(const struct snapshot *now)
     return root;
 }
 
-void answer_status(struct server *server, const struct snapshot *now,
-                   const struct http_request *request, struct http_answer *answer)
+void answer_status(struct server *server, struct http *http)
 {
-    cJSON *facts = status_facts(now);
-    (void)server;
-    (void)request;
-    http_answer_json(answer, 200, facts_print(facts));
+    cJSON *facts = status_facts(&server->now);
+    http_json(http, 200, facts_print(facts));
     cJSON_Delete(facts);
 }
 

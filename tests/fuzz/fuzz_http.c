@@ -41,9 +41,9 @@ struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
                                                 http_answer_fn answer, void *ctx,
                                                 struct error *err);
 void __wrap_http_listener_close(struct http_listener *open);
-const char *__wrap_http_request_argument(const struct http_request *request, const char *name);
-const char *__wrap_http_request_header(const struct http_request *request, const char *name);
-bool __wrap_http_request_argument_is_cut(const struct http_request *request, const char *name);
+const char *__wrap_http_argument(const struct http *http, const char *name);
+const char *__wrap_http_request_header(const struct http *http, const char *name);
+bool __wrap_http_argument_is_cut(const struct http *http, const char *name);
 
 struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
                                                 const struct listen_address *address,
@@ -62,9 +62,9 @@ void __wrap_http_listener_close(struct http_listener *open)
     (void)open;
 }
 
-const char *__wrap_http_request_argument(const struct http_request *request, const char *name)
+const char *__wrap_http_argument(const struct http *http, const char *name)
 {
-    (void)request;
+    (void)http;
     size_t n = strlen(name);
     for (const char *at = asked.query; at < asked.query + asked.length; at += strlen(at) + 1)
         if (strncmp(at, name, n) == 0 && (at[n] == '=' || at[n] == '\0'))
@@ -72,16 +72,16 @@ const char *__wrap_http_request_argument(const struct http_request *request, con
     return NULL;
 }
 
-const char *__wrap_http_request_header(const struct http_request *request, const char *name)
+const char *__wrap_http_request_header(const struct http *http, const char *name)
 {
-    (void)request;
+    (void)http;
     (void)name;
     return asked.header;
 }
 
-bool __wrap_http_request_argument_is_cut(const struct http_request *request, const char *name)
+bool __wrap_http_argument_is_cut(const struct http *http, const char *name)
 {
-    (void)request;
+    (void)http;
     (void)name;
     return false;
 }
@@ -134,57 +134,56 @@ static void set_up(void)
 
 /* ---- answers ---- */
 
-static const char *header_of(const struct http_answer *answer, const char *name)
+static const char *header_of(const struct http *http, const char *name)
 {
-    vec_each (&answer->headers, header)
+    vec_each (&http->headers, header)
         if (strcmp(header->name, name) == 0)
             return header->value;
     return NULL;
 }
 
-static void check_answer(const struct http_answer *answer)
+static void check_answer(const struct http *http)
 {
     static const unsigned known[] = {200, 400, 404, 405, 406, 503};
-    const char *type = header_of(answer, "Content-Type");
+    const char *type = header_of(http, "Content-Type");
     bool found = false;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        found = found || known[i] == answer->status;
-    expect(found && type && answer->body);
-    vec_each (&answer->headers, header)
+        found = found || known[i] == http->status;
+    expect(found && type && http->text);
+    vec_each (&http->headers, header)
         expect(!strpbrk(header->value, "\r\n"));
     if (strcmp(type, "application/json") == 0) {
-        cJSON *json = cJSON_Parse(answer->body);
+        cJSON *json = cJSON_Parse(http->text);
         expect(json != NULL);
         cJSON_Delete(json);
     }
 }
 
 /* What is made piece by piece becomes a body. */
-static void read_stream(struct http_answer *answer)
+static void read_stream(struct http *http)
 {
     size_t n = 0, more;
     do {
-        answer->body = xreallocarray(answer->body, n + 256 + 1, 1);
-        more = answer->more(answer->ctx, answer->body + n, 256);
+        http->text = xreallocarray(http->text, n + 256 + 1, 1);
+        more = http->more(http->ctx, http->text + n, 256);
         n += more;
     } while (more);
-    answer->body[n] = '\0';
+    http->text[n] = '\0';
 }
 
 static void ask(const char *method, const char *path, const char *body)
 {
-    const struct http_request request = {.method = method, .path = path, .body = body};
-    struct http_answer answer = {.status = 200};
-    listener.answer(listener.ctx, &request, &answer);
-    if (answer.more)
-        read_stream(&answer);
-    if (answer.end)
-        answer.end(answer.ctx);
-    check_answer(&answer);
-    vec_each (&answer.headers, header)
+    struct http http = {.method = method, .path = path, .body = body, .status = 200};
+    listener.answer(listener.ctx, &http);
+    if (http.more)
+        read_stream(&http);
+    if (http.end)
+        http.end(http.ctx);
+    check_answer(&http);
+    vec_each (&http.headers, header)
         free(header->value);
-    vec_free(&answer.headers);
-    free(answer.body);
+    vec_free(&http.headers);
+    free(http.text);
 }
 
 /* ---- inputs ---- */

@@ -97,16 +97,14 @@ static void read_state(void *ctx, struct snapshot *now)
     *now = state;
 }
 
-static void answer_with_query(void *ctx, const struct http_request *request,
-                              struct http_answer *answer)
+static void answer_with_query(void *ctx, struct http *http)
 {
-    const char *name = http_request_argument(request, "name"),
-               *flag = http_request_argument(request, "flag"),
-               *none = http_request_argument(request, "none");
+    const char *name = http_argument(http, "name"), *flag = http_argument(http, "flag"),
+               *none = http_argument(http, "none");
     ck_assert_ptr_eq(ctx, &scrapes);
-    http_answer_json(answer, 503,
-                     xasprintf("[\"%s\", \"%s\", %s, \"%s\"]", name ? name : "NULL",
-                               flag ? flag : "NULL", none ? "" : "null", request->body));
+    http_json(http, 503,
+              xasprintf("[\"%s\", \"%s\", %s, \"%s\"]", name ? name : "NULL", flag ? flag : "NULL",
+                        none ? "" : "null", http->body));
 }
 
 static void on_service(void *ctx, const struct service *before, const struct service *after)
