@@ -191,8 +191,7 @@ struct proxy *proxy_new(struct proxy_config *config, struct error *err)
     }
     proxy->policy =
         policy_new(&(struct policy_config){.node_name = proxy->node_name,
-                                           .services = proxy->caches.services,
-                                           .slices = proxy->caches.slices,
+                                           .caches = &proxy->caches,
                                            .tables = {proxy->tables[0], proxy->tables[1]},
                                            .flows = proxy->flows,
                                            .health = proxy->health,
@@ -299,8 +298,7 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
     free(about);
     if (applied[FAMILY_IPV4] && applied[FAMILY_IPV6])
         policy_mark_applied(proxy->policy);
-    service_cache_applied(proxy->caches.services, applied);
-    endpoint_slice_cache_applied(proxy->caches.slices, applied);
+    caches_applied(&proxy->caches, applied);
     return next;
 }
 
@@ -363,8 +361,8 @@ size_t proxy_rejected(const struct proxy *proxy)
 void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
 {
     const struct policy_view policy = policy_view(proxy->policy);
-    const struct service_counts services = service_cache_counts(proxy->caches.services);
-    const struct slice_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
+    const struct cache_counts services = service_cache_counts(proxy->caches.services);
+    const struct cache_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
     bool any = false;
     now->node_name = proxy->node_name;
     now->zone = policy.here->location.zone;
@@ -391,7 +389,7 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
         if (!view->in_use)
             continue;
         now->overdue = now->overdue || view->overdue;
-        now->service_changes += services.seen;
+        now->service_changes += services.seen[i];
         now->slice_changes += slices.seen[i];
         /* The lowest count of all tables. */
         if (!any || view->audits < now->audits)

@@ -12,6 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of Services, or EndpointSlices. */
+struct cache_counts {
+    size_t known;
+    size_t pending; /* changed objects not applied yet; one removed and added again meanwhile may
+                     * count twice */
+    /* Objects put, changed or not, and known objects removed: Services count in both families,
+     * slices of a Service in theirs. */
+    uint64_t seen[FAMILY_COUNT];
+};
+
 /* ---- versions: received, rejected, applied ---- */
 
 /* Versions of one object. All strings are borrowed until the next change. */
@@ -59,45 +69,33 @@ struct endpoint {
 
 typedef VEC(struct endpoint) endpoint_vec;
 
+/* ---- changes of slices ---- */
+
+/* A slice of a Service was added, changed or removed. Valid during the callback. */
+struct slice_change {
+    const char *service_id;
+    enum family family;
+    struct endpoint_merge *merge; /* private */
+};
+
 /* The winning copy of an endpoint, or its attributes, changed. Borrowed. */
 struct endpoint_delta {
     struct backend backend;
     const struct slice_endpoint *before, *after; /* NULL: added, removed */
 };
 
-/* Called for each service port whose merged endpoints changed. @deltas holds @n entries, one per
- * changed endpoint of endpoint_slice_cache_merge(). NULL: the only slice was added or removed, and
- * all endpoints with it. */
-typedef void (*endpoints_changed_fn)(void *ctx, const struct service_port_ref *ref,
-                                     const struct endpoint_delta *deltas, size_t n);
+typedef VEC(struct endpoint_delta) endpoint_delta_vec;
 
-struct slice_counts {
-    size_t known;                /* of both families and FQDN */
-    uint64_t seen[FAMILY_COUNT]; /* as in struct service_counts; only slices of a Service */
-    size_t pending;
-};
+/** Whether the slice has, or had, a port for this service port of the same Service and family. */
+bool slice_change_concerns(const struct slice_change *change, const struct service_port_ref *ref);
 
-struct endpoint_slice_cache *endpoint_slice_cache_new(void);
-void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
+/** What the change does to endpoint_slice_cache_merge() of @ref: one delta for each changed
+ * endpoint, borrowed until the next call. The cost depends on this slice alone, not on the others
+ * of its Service. */
+const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
+                                              const struct service_port_ref *ref);
 
-/** Sets the only follower. Call once, before the first slice. */
-void endpoint_slice_cache_follow(struct endpoint_slice_cache *cache, endpoints_changed_fn changed,
-                                 void *ctx);
-
-/** Adds @slice or replaces the slice with its id. Takes @slice. The cost depends on this slice
- * alone, not on the others of its Service. Returns the slice if it changed a slice of a Service,
- * be it the resourceVersion alone; else NULL. */
-const struct endpoint_slice *endpoint_slice_cache_put(struct endpoint_slice_cache *cache,
-                                                      struct endpoint_slice *slice);
-
-/** Removes the slice @id, if known. */
-void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char *id);
-
-/** Removes every slice whose id is not in @keep (objects of KIND_ENDPOINTSLICE). */
-void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const object_vec *keep);
-
-/** Records that the slice @object (no payload) failed to decode. The known version stays. */
-void endpoint_slice_cache_reject(struct endpoint_slice_cache *cache, const struct object *object);
+/* ---- queries about slices ---- */
 
 /**
  * Puts the endpoints of a service port into @out (cleared first), sorted by address and port. Among
@@ -118,11 +116,7 @@ void endpoint_slice_gather(const struct endpoint_slice *slice, const struct serv
 const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice_cache *cache,
                                                      const char *service_id, size_t i);
 
-struct slice_counts endpoint_slice_cache_counts(const struct endpoint_slice_cache *cache);
-
-/** Marks all changes so far as applied in these families. Pass true for a family not in use. */
-void endpoint_slice_cache_applied(struct endpoint_slice_cache *cache,
-                                  const bool applied[FAMILY_COUNT]);
+struct cache_counts endpoint_slice_cache_counts(const struct endpoint_slice_cache *cache);
 
 /** Appends the versions of a Service's slices to @out: its current slices first, then former ones
  * and those whose last version failed to decode. */
@@ -132,51 +126,26 @@ void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, con
 /* ---- Services ---- */
 
 struct service_cache;
-
-/* Called for each real change, while both versions still exist. @before is NULL for a new Service,
- * @after for a removed one. */
-typedef void (*service_changed_fn)(void *ctx, const struct service *before,
-                                   const struct service *after);
-
-struct service_counts {
-    size_t known;
-    uint64_t seen;  /* objects put, changed or not, and known objects removed */
-    size_t pending; /* changed objects not applied yet; one removed and added again meanwhile counts
-                     * twice */
-};
-
-struct service_cache *service_cache_new(void);
-void service_cache_free(struct service_cache *cache);
-
-/** Sets the only follower. Call once, before the first Service. */
-void service_cache_follow(struct service_cache *cache, service_changed_fn changed, void *ctx);
-
-/** Adds @service or replaces the Service with its id; an equal one is not reported. Takes @service.
- * Logs new warnings. */
-void service_cache_put(struct service_cache *cache, struct service *service);
-
-/** Removes the Service @id, if known. */
-void service_cache_remove(struct service_cache *cache, const char *id);
-
-/** Removes every Service whose id is not in @keep (objects of KIND_SERVICE). */
-void service_cache_retain(struct service_cache *cache, const object_vec *keep);
-
-/** Records that the Service @object (no payload) failed to decode. The known version stays. */
-void service_cache_reject(struct service_cache *cache, const struct object *object);
+struct store; /* of src/cache/store.h */
 
 /** The Service @id, borrowed until it changes, or NULL. */
 const struct service *service_cache_get(const struct service_cache *cache, const char *id);
 
-struct service_counts service_cache_counts(const struct service_cache *cache);
-
-/** As endpoint_slice_cache_applied(). */
-void service_cache_applied(struct service_cache *cache, const bool applied[FAMILY_COUNT]);
+struct cache_counts service_cache_counts(const struct service_cache *cache);
 
 /** False if neither the cache nor the kernel's tables know the Service @id. */
 bool service_cache_versions(const struct service_cache *cache, const char *id,
                             struct object_versions *out);
 
 /* ---- all caches ---- */
+
+/* Called for each real change of a Service or slice; set before the first object. */
+struct cache_follower {
+    /* Both versions exist; @before is NULL for a new Service, @after for a removed one. */
+    void (*service_changed)(void *ctx, const struct service *before, const struct service *after);
+    void (*slice_changed)(void *ctx, const struct slice_change *change);
+    void *ctx;
+};
 
 /* Callbacks for Nodes, which no cache keeps, change triggers and ServiceCIDRs. */
 struct caches_ops {
@@ -199,12 +168,13 @@ struct caches {
     struct object_sink sink;
     struct service_cache *services;
     struct endpoint_slice_cache *slices;
-    VEC(struct service_cidr *) service_cidrs;
+    struct store *service_cidrs;
     range_vec covered[FAMILY_COUNT]; /* as last passed to ops.covered */
     bool no_external_ips;            /* drop external IPs of Services */
     bool complete[KIND_COUNT];       /* the kind was listed completely once */
     uint64_t rejected[KIND_COUNT];   /* decoding failures */
     struct caches_ops ops;
+    struct cache_follower follower;
 };
 
 /** Initialises empty caches. @caches must not move: the sink points to it. Release with
@@ -214,5 +184,8 @@ void caches_clear(struct caches *caches);
 
 /** Whether Services and EndpointSlices are complete. */
 bool caches_are_synced(const struct caches *caches);
+
+/** Marks all changes so far as applied in these families. Pass true for a family not in use. */
+void caches_applied(struct caches *caches, const bool applied[FAMILY_COUNT]);
 
 #endif

@@ -131,6 +131,9 @@ typedef VEC(struct port_state *) port_state_vec;
 /** The Service's port that @port belongs to. */
 const struct service_port *port_state_spec(const struct port_state *port);
 
+/** What the endpoints of @port, which must not be removed, are merged by. */
+struct service_port_ref port_state_ref(const struct port_state *port);
+
 /** "namespace/name:port", or "namespace/name" if the port has no name. The caller frees it. @port
  * must not be removed. */
 char *port_state_name(const struct port_state *port);
@@ -236,8 +239,7 @@ typedef void (*health_check_fn)(struct health *health, const char *service_id, e
 /* Everything is borrowed and must outlive the policy. */
 struct policy_config {
     const char *node_name;
-    struct service_cache *services; /* empty, as are the slices; policy follows both */
-    struct endpoint_slice_cache *slices;
+    struct caches *caches;              /* empty; policy follows them */
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct flow_cleaner *flows;         /* notified of stale UDP flows; may be NULL */
     struct health *health;              /* notified of health checks; may be NULL */

@@ -93,17 +93,15 @@ static void find_alike(const struct endpoint_slice *a, const struct endpoint_sli
 
 /* Most changes affect few endpoints. The others matter only as possible copies of those; but if the
  * slice's ports changed, every endpoint changes. */
-void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_slice *before,
-                          const struct endpoint_slice *after)
+static void compare_slices(struct endpoint_merge *merge)
 {
-    const struct endpoint_slice *slices[] = {before, after};
+    const struct endpoint_slice *slices[] = {merge->before, merge->after};
     size_t ahead = 0, behind = 0, n = 0;
-    merge->before = before;
-    merge->after = after;
+    merge->compared = true;
     merge->differ = false;
     vec_clear(&merge->pairs);
-    if (before && after && ports_equal(before, after))
-        find_alike(before, after, &ahead, &behind);
+    if (slices[0] && slices[1] && ports_equal(slices[0], slices[1]))
+        find_alike(slices[0], slices[1], &ahead, &behind);
     for (int i = 0; i < 2; i++)
         n += slices[i] ? slices[i]->endpoints.n - ahead - behind : 0;
     make_buckets(merge, n);
@@ -143,8 +141,7 @@ static size_t place_of(const struct address_index *index, const address_bucket *
     while (low < high) {
         size_t middle = (low + high) / 2;
         const struct indexed_address *it = &bucket->v[middle];
-        if (it->rank < rank ||
-            (it->rank == rank && strcmp((*index->slices.v[it->slice])->id, id) < 0))
+        if (it->rank < rank || (it->rank == rank && strcmp(index->slices.v[it->slice]->id, id) < 0))
             low = middle + 1;
         else
             high = middle;
@@ -178,23 +175,21 @@ static void grow(struct address_index *index)
 }
 
 /* Linear: slices are few, and each change looks up one. */
-static uint32_t number_of(struct address_index *index, struct endpoint_slice *const *in)
+static uint32_t number_of(const struct address_index *index, const struct endpoint_slice *slice)
 {
     uint32_t number = 0;
-    while (number < index->slices.n && index->slices.v[number] != in)
+    while (number < index->slices.n && index->slices.v[number] != slice)
         number++;
     return number;
 }
 
-void endpoint_merge_index(const struct endpoint_merge *merge, struct address_index *index,
-                          struct endpoint_slice *const *in)
+static void update_index(const struct endpoint_merge *merge, struct address_index *index)
 {
-    const char *id = (*in)->id;
-    uint32_t number = number_of(index, merge->before ? in : NULL);
+    const struct endpoint_slice *slice = merge->after ? merge->after : merge->before;
+    uint32_t number = number_of(index, merge->before);
     if (number == index->slices.n)
         vec_push(&index->slices, NULL);
-    index->slices.v[number] = in;
-    index->n_slices += !merge->before;
+    index->slices.v[number] = slice;
     vec_each (&merge->pairs, pair) {
         const struct slice_endpoint *was = pair->before, *is = pair->after;
         if (was && is && is_terminating(was) == is_terminating(is))
@@ -202,7 +197,7 @@ void endpoint_merge_index(const struct endpoint_merge *merge, struct address_ind
         if (was) {
             uint32_t rank = rank_of(pair->address, is_terminating(was));
             address_bucket *bucket = bucket_of(index, rank);
-            struct indexed_address *gone = &bucket->v[place_of(index, bucket, rank, id)];
+            struct indexed_address *gone = &bucket->v[place_of(index, bucket, rank, slice->id)];
             memmove(gone, gone + 1, (size_t)(bucket->v + --bucket->n - gone) * sizeof(*gone));
             index->n--;
         }
@@ -211,15 +206,27 @@ void endpoint_merge_index(const struct endpoint_merge *merge, struct address_ind
             if (!index->buckets || index->n == (size_t)MOST_IN_BUCKET << index->bits)
                 grow(index);
             address_bucket *bucket = bucket_of(index, rank);
-            insert(bucket, place_of(index, bucket, rank, id),
+            insert(bucket, place_of(index, bucket, rank, slice->id),
                    (struct indexed_address){rank, number});
             index->n++;
         }
     }
-    if (!merge->after) {
-        index->slices.v[number] = NULL;
-        index->n_slices--;
-    }
+    index->slices.v[number] = merge->after;
+    index->n_slices += !merge->before;
+    index->n_slices -= !merge->after;
+}
+
+void endpoint_merge_start(struct endpoint_merge *merge, const struct endpoint_slice *before,
+                          const struct endpoint_slice *after, struct address_index *index)
+{
+    merge->before = before;
+    merge->after = after;
+    merge->index = index;
+    merge->compared = false;
+    if (!index)
+        return;
+    compare_slices(merge);
+    update_index(merge, index);
 }
 
 void address_index_clear(struct address_index *index)
@@ -247,24 +254,24 @@ struct copy {
     const struct endpoint_slice *slice;
 };
 
-/* The winner among the copies in all slices except *@in. */
-static struct copy best_of_others(const struct address_index *index,
-                                  struct endpoint_slice *const *in, const struct slice_port *port,
+/* The winner among the copies in the other slices. */
+static struct copy best_of_others(const struct endpoint_merge *merge, const struct slice_port *port,
                                   const struct address *address)
 {
+    const struct address_index *index = merge->index;
     if (!index || !index->buckets)
         return (struct copy){0};
     const uint32_t first = rank_of(address, false);
     const address_bucket *bucket = bucket_of(index, first);
     for (size_t at = place_of(index, bucket, first, "");
          at < bucket->n && (bucket->v[at].rank | 1) == (first | 1); at++) {
-        struct endpoint_slice *const *slice = index->slices.v[bucket->v[at].slice];
-        if (slice == in || !endpoint_slice_has_port(*slice, port))
+        const struct endpoint_slice *slice = index->slices.v[bucket->v[at].slice];
+        if (slice == merge->after || !endpoint_slice_has_port(slice, port))
             continue;
-        const struct slice_endpoint *best = best_in(*slice, address);
+        const struct slice_endpoint *best = best_in(slice, address);
         /* Another address may have the same hash. */
         if (best && is_terminating(best) == (bucket->v[at].rank & 1))
-            return (struct copy){best, *slice};
+            return (struct copy){best, slice};
     }
     return (struct copy){0};
 }
@@ -290,33 +297,7 @@ static bool take_number(struct slice_ports *ports, uint16_t number)
     return true;
 }
 
-void endpoint_merge_port(struct endpoint_merge *merge, const struct address_index *index,
-                         struct endpoint_slice *const *in, struct slice_ports before,
-                         struct slice_ports after)
-{
-    vec_clear(&merge->deltas);
-    while (before.n || after.n) {
-        bool first = after.n == 0 || (before.n && before.v->port < after.v->port);
-        const struct slice_port port = first ? *before.v : *after.v;
-        bool was = take_number(&before, port.port), is = take_number(&after, port.port);
-        if (was && is && !merge->differ)
-            continue;
-        vec_each (&merge->pairs, pair) {
-            const struct slice_endpoint *old = was ? pair->before : NULL;
-            const struct slice_endpoint *new = is ? pair->after : NULL;
-            if (is_same(old, new))
-                continue;
-            struct copy other = best_of_others(index, in, &port, pair->address);
-            struct endpoint_delta delta = {{*pair->address, port.port},
-                                           winner(old, merge->before, &other),
-                                           winner(new, merge->after, &other)};
-            if (!is_same(delta.before, delta.after))
-                vec_push(&merge->deltas, delta);
-        }
-    }
-}
-
-/* ---- the log ---- */
+/* ---- the deltas of a service port ---- */
 
 static const char *state_of(const struct slice_endpoint *endpoint)
 {
@@ -329,23 +310,62 @@ static const char *state_of(const struct slice_endpoint *endpoint)
     return is_terminating(endpoint) ? "terminating" : "not-ready";
 }
 
-void endpoint_deltas_log(const struct service_port_ref *ref, const struct endpoint_delta *deltas,
-                         size_t n)
+static void log_deltas(const struct service_port_ref *ref, const endpoint_delta_vec *deltas)
 {
     char text[BACKEND_TEXT_SIZE];
     if (!log_enabled(4))
         return;
-    if (!deltas)
-        log_debug(4, "endpoints", "service=%s port=%s family=%s its only slice came or went",
-                  ref->service_id, ref->port_name, family_name(ref->family));
-    for (size_t i = 0; deltas && i < n; i++) {
-        const struct slice_endpoint *known = deltas[i].after ? deltas[i].after : deltas[i].before;
+    vec_each (deltas, it) {
+        const struct slice_endpoint *known = it->after ? it->after : it->before;
         log_debug(4, "endpoints", "service=%s port=%s endpoint=%s node=%s before=%s after=%s",
-                  ref->service_id, ref->port_name,
-                  backend_format(ref->family, &deltas[i].backend, text),
-                  known->node_name ? known->node_name : "none", state_of(deltas[i].before),
-                  state_of(deltas[i].after));
+                  ref->service_id, ref->port_name, backend_format(ref->family, &it->backend, text),
+                  known->node_name ? known->node_name : "none", state_of(it->before),
+                  state_of(it->after));
     }
+}
+
+static struct slice_ports ports_of(const struct endpoint_slice *slice,
+                                   const struct service_port_ref *ref)
+{
+    return slice ? endpoint_slice_ports(slice, ref->port_name, ref->protocol)
+                 : (struct slice_ports){0};
+}
+
+bool slice_change_concerns(const struct slice_change *change, const struct service_port_ref *ref)
+{
+    const struct endpoint_merge *merge = change->merge;
+    return ports_of(merge->before, ref).n > 0 || ports_of(merge->after, ref).n > 0;
+}
+
+const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
+                                              const struct service_port_ref *ref)
+{
+    struct endpoint_merge *merge = change->merge;
+    struct slice_ports before = ports_of(merge->before, ref), after = ports_of(merge->after, ref);
+    vec_clear(&merge->deltas);
+    if (!merge->compared && (before.n || after.n))
+        compare_slices(merge);
+    while (before.n || after.n) {
+        bool first = after.n == 0 || (before.n && before.v->port < after.v->port);
+        const struct slice_port port = first ? *before.v : *after.v;
+        bool was = take_number(&before, port.port), is = take_number(&after, port.port);
+        if (was && is && !merge->differ)
+            continue;
+        vec_each (&merge->pairs, pair) {
+            const struct slice_endpoint *old = was ? pair->before : NULL;
+            const struct slice_endpoint *new = is ? pair->after : NULL;
+            if (is_same(old, new))
+                continue;
+            struct copy other = best_of_others(merge, &port, pair->address);
+            struct endpoint_delta delta = {{*pair->address, port.port},
+                                           winner(old, merge->before, &other),
+                                           winner(new, merge->after, &other)};
+            if (!is_same(delta.before, delta.after))
+                vec_push(&merge->deltas, delta);
+        }
+    }
+    log_deltas(ref, &merge->deltas);
+    return &merge->deltas;
 }
 
 void endpoint_merge_clear(struct endpoint_merge *merge)

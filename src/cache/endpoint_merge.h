@@ -26,8 +26,7 @@ struct address_index {
     address_bucket *buckets;
     unsigned bits; /* number of leading bits of a rank that select its bucket */
     size_t n;      /* in all buckets */
-    VEC(struct endpoint_slice *const *)
-    slices; /* the cache's slice pointers; NULL: unused number */
+    VEC(const struct endpoint_slice *) slices; /* NULL: unused number */
     size_t n_slices;
 };
 
@@ -40,32 +39,18 @@ struct endpoint_pair {
 /* A slice of a Service is added, changed or removed. Scratch; starts zeroed. */
 struct endpoint_merge {
     const struct endpoint_slice *before, *after; /* NULL: added, removed */
-    VEC(struct endpoint_pair) pairs;             /* other addresses are unchanged */
+    const struct address_index *index;           /* of the Service's slices; NULL: only this one */
+    bool compared;                               /* pairs is filled */
     bool differ;                                 /* in some pair, before and after differ */
+    VEC(struct endpoint_pair) pairs;             /* other addresses are unchanged */
     VEC(uint32_t) buckets;                       /* hash of pairs by address; index plus 1 */
-    VEC(struct endpoint_delta) deltas;
+    endpoint_delta_vec deltas;                   /* of the last service port */
 };
 
-/** Compares the slice @before with @after. The cost is linear in the slice's endpoints. */
-void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_slice *before,
-                          const struct endpoint_slice *after);
-
-/** Updates @index for the change of the cached slice *@in. */
-void endpoint_merge_index(const struct endpoint_merge *merge, struct address_index *index,
-                          struct endpoint_slice *const *in);
-
-/**
- * Puts the changed endpoints of a service port into merge->deltas. The slice had the ports @before
- * for it and has the ports @after. The cost is linear in the endpoints that differ.
- * @index  the Service's slices, updated by endpoint_merge_index(); NULL: this is the only slice
- */
-void endpoint_merge_port(struct endpoint_merge *merge, const struct address_index *index,
-                         struct endpoint_slice *const *in, struct slice_ports before,
-                         struct slice_ports after);
-
-/** Logs the arguments of endpoints_changed_fn, at -v 4. */
-void endpoint_deltas_log(const struct service_port_ref *ref, const struct endpoint_delta *deltas,
-                         size_t n);
+/** Starts on the change of a slice from @before to @after, and updates @index, if not NULL, at a
+ * cost linear in the slice's endpoints. */
+void endpoint_merge_start(struct endpoint_merge *merge, const struct endpoint_slice *before,
+                          const struct endpoint_slice *after, struct address_index *index);
 
 void address_index_clear(struct address_index *index);
 void endpoint_merge_clear(struct endpoint_merge *merge);

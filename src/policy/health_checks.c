@@ -56,7 +56,7 @@ size_t health_checks_count(struct health_checks *checks, const struct service *s
     vec_clear(&checks->addresses);
     vec_each (&service->ports, port) {
         struct service_port_ref ref = {service->id, family, port->name, port->protocol};
-        endpoint_slice_cache_merge(checks->slices, &ref, &checks->endpoints);
+        endpoint_slice_cache_merge(checks->caches->slices, &ref, &checks->endpoints);
         vec_each (&checks->endpoints, it)
             if (it->flags & ENDPOINT_READY && it->node_name && it->node_name == here->node_name)
                 vec_push(&checks->addresses, it->address);
@@ -76,7 +76,7 @@ static bool is_idle(const struct health_check *check)
 static void sync_check(struct health_checks *checks, struct health_check *check, enum family family,
                        const struct location *here)
 {
-    const struct service *service = service_cache_get(checks->services, check->service_id);
+    const struct service *service = service_cache_get(checks->caches->services, check->service_id);
     const bool open = checks->in_use[family] && service && service->health_check_node_port != 0 &&
                       !service->skipped && service->has_cluster_ip[family];
     if (open)

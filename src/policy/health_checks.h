@@ -7,8 +7,7 @@
 
 /* The caches and health are borrowed; the rest starts zeroed. */
 struct health_checks {
-    const struct service_cache *services;
-    const struct endpoint_slice_cache *slices;
+    const struct caches *caches;
     health_check_fn report;
     struct health *health;
     bool in_use[FAMILY_COUNT]; /* report checks of this family */

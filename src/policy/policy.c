@@ -102,42 +102,54 @@ static bool is_local_ready(const struct slice_endpoint *endpoint, const struct l
            endpoint->node_name == here->node_name;
 }
 
-static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
-                                 const struct endpoint_delta *deltas, size_t n)
+/* Applies the change of a slice to @port. Returns whether the local ready endpoints may differ. */
+static bool change_port(struct policy *policy, struct port_state *port,
+                        const struct slice_change *change)
 {
-    struct policy *policy = ctx;
     const struct location *here = &policy->here.location;
-    const struct service_state *state = ports_find(&policy->ports, ref->service_id);
+    const struct service_port_ref ref = port_state_ref(port);
+    bool recheck = false;
     unsigned seen = 0;
-    record_changed(policy, ref->service_id);
-    policy->api_server_changed =
-        policy->api_server_changed || strcmp(ref->service_id, API_SERVER) == 0;
-    struct port_state *port =
-        state ? ports_seek(&policy->ports, state, ref->family, ref->protocol, ref->port_name)
-              : NULL;
-    bool counts = port && has_health_check(state->service), recheck = counts && !deltas;
-    for (; port; port = port_twin(port)) {
-        if (!deltas || (!port->whole && !port_add_deltas(port, deltas, n, here, &seen)))
-            port->whole = true;
-        ports_mark(&policy->ports, port);
-    }
+    if (port->whole)
+        return slice_change_concerns(change, &ref);
+    const endpoint_delta_vec *deltas = slice_change_deltas(change, &ref);
+    if (deltas->n == 0)
+        return false;
+    port->whole = !port_add_deltas(port, deltas, here, &seen);
+    ports_mark(&policy->ports, port);
     policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
     policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
-    for (size_t i = 0; deltas && counts && i < n && !recheck; i++)
-        recheck = is_local_ready(deltas[i].before, here) != is_local_ready(deltas[i].after, here);
-    if (recheck)
-        health_checks_mark(policy->health_checks, ref->service_id);
+    vec_each (deltas, it)
+        recheck = recheck || is_local_ready(it->before, here) != is_local_ready(it->after, here);
+    return recheck;
+}
+
+static void on_slice_changed(void *ctx, const struct slice_change *change)
+{
+    struct policy *policy = ctx;
+    const struct service_state *state = ports_find(&policy->ports, change->service_id);
+    bool recheck = false, affected = false;
+    policy->api_server_changed =
+        policy->api_server_changed || strcmp(change->service_id, API_SERVER) == 0;
+    for (struct port_state *port = state ? state->ports : NULL; port; port = port->next) {
+        if (port->family != change->family)
+            continue;
+        recheck = change_port(policy, port, change) || recheck;
+        affected = affected || port->dirty;
+    }
+    if (affected)
+        record_changed(policy, change->service_id);
+    if (recheck && has_health_check(state->service))
+        health_checks_mark(policy->health_checks, change->service_id);
 }
 
 struct policy *policy_new(const struct policy_config *config)
 {
     struct policy *policy = xcalloc(1, sizeof(*policy));
     struct health_checks *checks = xcalloc(1, sizeof(*checks));
-    *checks = (struct health_checks){.services = config->services,
-                                     .slices = config->slices,
-                                     .report = config->health_check,
-                                     .health = config->health};
-    policy->slices = config->slices;
+    *checks = (struct health_checks){
+        .caches = config->caches, .report = config->health_check, .health = config->health};
+    policy->slices = config->caches->slices;
     policy->routes.flows = config->flows;
     policy->few = SIZE_MAX;
     policy->here.location.node_name = intern(config->node_name);
@@ -147,8 +159,8 @@ struct policy *policy_new(const struct policy_config *config)
         policy->routes.tables[family] = config->tables[family];
         checks->in_use[family] = config->health && config->tables[family];
     }
-    service_cache_follow(config->services, on_service_changed, policy);
-    endpoint_slice_cache_follow(config->slices, on_endpoints_changed, policy);
+    config->caches->follower =
+        (struct cache_follower){on_service_changed, on_slice_changed, policy};
     return policy;
 }
 

@@ -22,6 +22,12 @@ const struct service_port *port_state_spec(const struct port_state *port)
     return &port->owner->service->ports.v[port->index];
 }
 
+struct service_port_ref port_state_ref(const struct port_state *port)
+{
+    return (struct service_port_ref){port->owner->service->id, (enum family)port->family,
+                                     port_state_spec(port)->name, port->protocol};
+}
+
 char *port_state_name(const struct port_state *port)
 {
     const char *name = port_state_spec(port)->name;
@@ -61,29 +67,6 @@ static int compare(const struct port_state *port, const struct service *service,
 {
     int order = (int)port->family - family;
     return order ? order : compare_names(&service->ports.v[port->index], spec);
-}
-
-struct port_state *ports_seek(struct ports *ports, const struct service_state *service,
-                              enum family family, uint8_t protocol, const char *name)
-{
-    const struct service_port sought = {.name = name, .protocol = protocol};
-    struct port_state *passed = ports->passed;
-    if (passed &&
-        (passed->owner != service || compare(passed, service->service, family, &sought) >= 0))
-        passed = NULL;
-    struct port_state *port = passed ? passed->next : service->ports;
-    for (; port && compare(port, service->service, family, &sought) < 0; port = port->next)
-        passed = port;
-    ports->passed = passed;
-    return port && compare(port, service->service, family, &sought) == 0 ? port : NULL;
-}
-
-struct port_state *port_twin(const struct port_state *port)
-{
-    struct port_state *next = port->next;
-    return next && compare(next, port->owner->service, port->family, port_state_spec(port)) == 0
-               ? next
-               : NULL;
 }
 
 /* By protocol and name, then by index. */
@@ -153,7 +136,6 @@ struct port_state *ports_change(struct ports *ports, const struct service *befor
 {
     struct port_state *gone = NULL;
     struct service_state *state = before ? ports_find(ports, before->id) : NULL;
-    ports->passed = NULL;
     if (state)
         hash_table_remove(&ports->services, &state->link); /* its key goes with the old version */
     else
@@ -242,16 +224,15 @@ static void add_change(backend_change_vec *changes, const struct backend *backen
         vec_push(changes, (struct backend_change){*backend, after});
 }
 
-bool port_add_deltas(struct port_state *port, const struct endpoint_delta *deltas, size_t n,
+bool port_add_deltas(struct port_state *port, const endpoint_delta_vec *deltas,
                      const struct location *here, unsigned *seen)
 {
     const uint8_t needed = decision_sets_needed(port);
     struct selection_counts counts = port_counts(port);
     const struct selection_basis was = selection_basis_of(&counts);
     unsigned changed = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned before = traits_of(deltas[i].before, here),
-                 after = traits_of(deltas[i].after, here);
+    vec_each (deltas, it) {
+        unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
         selection_count(&counts, before, -1);
         selection_count(&counts, after, 1);
         changed |= before ^ after;
@@ -262,15 +243,13 @@ bool port_add_deltas(struct port_state *port, const struct endpoint_delta *delta
         (changed & TRAIT_SERVING && port->protocol == IPPROTO_UDP))
         return false;
     struct port_details *details = port_make_details(port);
-    for (size_t i = 0; i < n; i++) {
-        const struct backend *backend = &deltas[i].backend;
-        unsigned before = traits_of(deltas[i].before, here),
-                 after = traits_of(deltas[i].after, here);
+    vec_each (deltas, it) {
+        unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
         uint8_t left = selection_sets(before, &basis) & needed,
                 joined = selection_sets(after, &basis) & needed;
-        add_change(&details->cluster, backend, left & SET_CLUSTER, joined & SET_CLUSTER);
-        add_change(&details->local, backend, left & SET_LOCAL, joined & SET_LOCAL);
-        add_change(&details->hairpin_changes, backend, left && before & TRAIT_LOCAL,
+        add_change(&details->cluster, &it->backend, left & SET_CLUSTER, joined & SET_CLUSTER);
+        add_change(&details->local, &it->backend, left & SET_LOCAL, joined & SET_LOCAL);
+        add_change(&details->hairpin_changes, &it->backend, left && before & TRAIT_LOCAL,
                    joined && after & TRAIT_LOCAL);
     }
     port_keep_counts(port, &counts);

@@ -27,7 +27,6 @@ struct ports {
     port_state_vec dirty;       /* to be synced */
     port_state_vec late;        /* likewise, deferred behind those */
     uint32_t last_id;
-    struct port_state *passed;              /* where ports_seek() continues; NULL: at the start */
     VEC(const struct service_port *) order; /* scratch */
 };
 
@@ -35,16 +34,6 @@ struct ports {
 void ports_clear(struct ports *ports);
 
 struct service_state *ports_find(const struct ports *ports, const char *service_id);
-
-/**
- * The first port of @service with that family, protocol and name, or NULL. Looking up ports in
- * their order takes one walk for all of them.
- */
-struct port_state *ports_seek(struct ports *ports, const struct service_state *service,
-                              enum family family, uint8_t protocol, const char *name);
-
-/** The next port with the same Service, family, protocol and name. API servers reject such. */
-struct port_state *port_twin(const struct port_state *port);
 
 /**
  * Applies a change of a Service and marks all of its ports dirty and whole. Returns the removed
@@ -68,11 +57,11 @@ struct selection_counts port_counts(const struct port_state *port);
 void port_keep_counts(struct port_state *port, const struct selection_counts *counts);
 
 /**
- * Adds the changes that the @n @deltas cause in the sets of @port to its details. False: decide the
+ * Adds the changes that @deltas cause in the sets of @port to its details. False: decide the
  * port as a whole, since its selection_basis changed, or the serving endpoints of a UDP port.
  * @seen  collects the traits of all new endpoints
  */
-bool port_add_deltas(struct port_state *port, const struct endpoint_delta *deltas, size_t n,
+bool port_add_deltas(struct port_state *port, const endpoint_delta_vec *deltas,
                      const struct location *here, unsigned *seen);
 
 /** Discards the changes since the last sync. */

@@ -192,8 +192,7 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
 void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
                    const struct surroundings *here, const struct port_state *port)
 {
-    const struct service_port_ref ref = {port->owner->service->id, (enum family)port->family,
-                                         port_state_spec(port)->name, port->protocol};
+    const struct service_port_ref ref = port_state_ref(port);
     const uint8_t needed = decision_sets_needed(port);
     decision->port = port;
     endpoint_slice_cache_merge(slices, &ref, &decision->endpoints);

@@ -219,8 +219,7 @@ void explain_endpoints(struct explainer *e, cJSON *to)
     struct listing l = {.e = e,
                         .here = &policy_view(e->now->policy).here->location,
                         .basis = e->decision.selection.basis,
-                        .ref = {port->owner->service->id, port->family, port_state_spec(port)->name,
-                                port->protocol},
+                        .ref = port_state_ref(port),
                         .needed = decision_sets_needed(port)};
     add_topology(&l, to);
     cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");

@@ -5,8 +5,19 @@
 
 #include "script_objects.h"
 
-static struct service_cache *services;
-static struct endpoint_slice_cache *slices;
+static struct caches caches;
+
+/* An object of @kind, which takes @payload. */
+static inline void put_object(enum object_kind kind, void *payload)
+{
+    struct object object = {.kind = kind, .payload = payload, .trigger_time = 1};
+    caches.sink.put(caches.sink.ctx, &object);
+}
+
+static inline void remove_object(enum object_kind kind, const char *id)
+{
+    caches.sink.remove(caches.sink.ctx, kind, id);
+}
 
 /* The text below is its warnings. */
 COMMAND(service)
@@ -15,17 +26,30 @@ COMMAND(service)
     const char *warnings = script_text();
     if (*warnings)
         service->warnings = xstrndup(warnings, strlen(warnings) - 1);
-    service_cache_put(services, service);
+    put_object(KIND_SERVICE, service);
 }
 
 COMMAND(no_service)
 {
-    service_cache_remove(services, words);
+    remove_object(KIND_SERVICE, words);
 }
+
+static bool triggered; /* by the last slice */
+
+static inline void on_triggered(void *ctx, const struct endpoint_slice *slice, double time)
+{
+    ck_assert_ptr_eq(ctx, &caches);
+    ck_assert(slice && time > 0);
+    triggered = true;
+}
+
+static const struct caches_ops cache_ops = {.triggered = on_triggered, .ctx = &caches};
 
 static inline void put_slice(struct endpoint_slice *slice, FILE *out)
 {
-    if (!endpoint_slice_cache_put(slices, slice))
+    triggered = false;
+    put_object(KIND_ENDPOINTSLICE, slice);
+    if (!triggered)
         fputs("nothing new\n", out);
 }
 
@@ -44,43 +68,46 @@ COMMAND(fqdn)
 
 COMMAND(no_slice)
 {
-    endpoint_slice_cache_remove(slices, words);
+    remove_object(KIND_ENDPOINTSLICE, words);
 }
 
-COMMAND(keep_slices)
+/* All there are. */
+COMMAND(list_slices)
 {
-    object_vec keep = {0};
-    each_word(words, id) vec_push(&keep, (struct object){.id = xstrdup(id)});
-    endpoint_slice_cache_retain(slices, &keep);
-    object_vec_clear(&keep);
-    ck_assert(keep.n == 0 && !keep.v);
+    object_vec listed = {0};
+    char *many = script_many(words), *rest = many;
+    for (char *word; *(word = script_word(&rest));)
+        vec_push(&listed, (struct object){.kind = KIND_ENDPOINTSLICE, .id = xstrdup(word)});
+    caches.sink.replace(caches.sink.ctx, KIND_ENDPOINTSLICE, &listed);
+    ck_assert(listed.n == 0 && !listed.v);
+    free(many);
 }
 
-/* "ID VERSION": one that could not be read. */
+static inline void put_undecoded(enum object_kind kind, char *words, bool owned)
+{
+    struct object object = {.kind = kind, .id = xstrdup(script_word(&words))};
+    object.owner = owned ? xstrdup(script_word(&words)) : NULL;
+    object_version_set(&object.version, words);
+    caches.sink.put(caches.sink.ctx, &object);
+}
+
+/* "ID VERSION": one that cannot be decoded. */
 COMMAND(bad_service)
 {
-    struct object object = {.kind = KIND_SERVICE, .id = xstrdup(script_word(&words))};
-    object_version_set(&object.version, words);
-    service_cache_reject(services, &object);
-    object_clear(&object);
+    put_undecoded(KIND_SERVICE, words, false);
 }
 
 /* "ID OWNER VERSION" */
 COMMAND(bad_slice)
 {
-    struct object object = {.kind = KIND_ENDPOINTSLICE, .id = xstrdup(script_word(&words))};
-    object.owner = xstrdup(script_word(&words));
-    object_version_set(&object.version, words);
-    endpoint_slice_cache_reject(slices, &object);
-    object_clear(&object);
+    put_undecoded(KIND_ENDPOINTSLICE, words, true);
 }
 
 /* All changes are applied in these families. */
 COMMAND(applied)
 {
     const bool applied[FAMILY_COUNT] = {strstr(words, "IPv4"), strstr(words, "IPv6")};
-    service_cache_applied(services, applied);
-    endpoint_slice_cache_applied(slices, applied);
+    caches_applied(&caches, applied);
 }
 
 #endif

@@ -18,8 +18,7 @@
 #define MANY_OBJECTS 100000
 
 /* Caches and policy as the daemon wires them. */
-static struct service_cache *services;
-static struct endpoint_slice_cache *slices;
+static struct caches caches;
 static struct policy *policy;
 
 /* How often policy handed on service ports, and frontends, since the last time. */
@@ -84,19 +83,15 @@ const struct ruleset *table_ruleset(const struct table *table)
 static void set_up(void)
 {
     alarm(TIMEOUT);
-    services = service_cache_new();
-    slices = endpoint_slice_cache_new();
-    policy = policy_new(&(struct policy_config){.node_name = "here",
-                                                .services = services,
-                                                .slices = slices,
-                                                .tables = {(struct table *)&handed}});
+    caches_init(&caches, &(struct caches_ops){0});
+    policy = policy_new(&(struct policy_config){
+        .node_name = "here", .caches = &caches, .tables = {(struct table *)&handed}});
 }
 
 static void tear_down(void)
 {
     policy_free(policy);
-    service_cache_free(services);
-    endpoint_slice_cache_free(slices);
+    caches_clear(&caches);
 }
 
 /* What policy hands on now. */
@@ -123,12 +118,18 @@ static struct service_port make_numbered(const char *prefix, unsigned i)
         .name = intern(name), .protocol = protocols[i >> 16], .port = (uint16_t)i};
 }
 
+static void put(enum object_kind kind, void *payload)
+{
+    struct object object = {.kind = kind, .payload = payload};
+    caches.sink.put(&caches, &object);
+}
+
 static void put_service(const char *prefix, unsigned n, bool reversed)
 {
     struct service *service = make_service("a/web", "10.96.0.1", "");
     for (unsigned i = 0; i < n; i++)
         vec_push(&service->ports, make_numbered(prefix, reversed ? n - 1 - i : i));
-    service_cache_put(services, service);
+    put(KIND_SERVICE, service);
 }
 
 /* The numbers of its ports are those of the Service's, and @more. */
@@ -147,7 +148,7 @@ static struct endpoint_slice *make_numbered_slice(const char *id, const char *en
 
 static void put_slice(const char *id, const char *endpoints, bool reversed, unsigned more)
 {
-    endpoint_slice_cache_put(slices, make_numbered_slice(id, endpoints, PORTS, reversed, more));
+    put(KIND_ENDPOINTSLICE, make_numbered_slice(id, endpoints, PORTS, reversed, more));
 }
 
 /* ---- tests ---- */
@@ -166,7 +167,7 @@ LONG_TEST(a_slice_of_many_ports)
     expect((struct handed){.changed = PORTS});
     put_slice("a/2", "10.0.0.2 10.0.0.3", false, 1);
     expect((struct handed){.changed = PORTS});
-    endpoint_slice_cache_remove(slices, "a/1");
+    caches.sink.remove(&caches, KIND_ENDPOINTSLICE, "a/1");
     expect((struct handed){.changed = PORTS});
 }
 
@@ -179,7 +180,7 @@ LONG_TEST(a_service_of_many_ports)
     expect((struct handed){.ports = PORTS, .frontends = PORTS});
     put_service("q", PORTS, true); /* who claims the frontends is gone, another one is there */
     expect((struct handed){.ports = PORTS, .gone = PORTS, .frontends = PORTS});
-    service_cache_remove(services, "a/web");
+    caches.sink.remove(&caches, KIND_SERVICE, "a/web");
     expect((struct handed){.gone = PORTS, .removed = PORTS});
 }
 
@@ -192,7 +193,7 @@ static void put_same(unsigned number, unsigned left_out)
         snprintf(text, sizeof(text), "10.0.%u.%u", i >> 8, i & 255);
         vec_push(&slice->endpoints, make_endpoint(text, FAMILY_IPV4));
     }
-    endpoint_slice_cache_put(slices, slice);
+    put(KIND_ENDPOINTSLICE, slice);
 }
 
 LONG_TEST(many_slices_of_the_same_endpoints)
@@ -206,7 +207,7 @@ LONG_TEST(many_slices_of_the_same_endpoints)
     for (unsigned i = 0; i < MANY_SLICES; i++)
         put_same(i, 0);
     expect((struct handed){0});
-    endpoint_slice_cache_remove(slices, "a/0");
+    caches.sink.remove(&caches, KIND_ENDPOINTSLICE, "a/0");
     expect((struct handed){0});
 }
 
@@ -217,22 +218,22 @@ static void put_addresses(unsigned n)
         struct address address = {{172, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i}};
         vec_push(&service_make_outside(service)->external_ips[FAMILY_IPV4], address);
     }
-    service_cache_put(services, service);
+    put(KIND_SERVICE, service);
 }
 
 LONG_TEST(a_service_of_many_addresses)
 {
     put_addresses(ADDRESSES);
     expect((struct handed){.ports = 1, .frontends = ADDRESSES + 1});
-    endpoint_slice_cache_put(
-        slices, make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.2"));
+    put(KIND_ENDPOINTSLICE,
+        make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.2"));
     expect((struct handed){.ports = 1, .frontends = ADDRESSES + 1});
-    endpoint_slice_cache_put(
-        slices, make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.3"));
+    put(KIND_ENDPOINTSLICE,
+        make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.3"));
     expect((struct handed){.changed = 1});
     put_addresses(ADDRESSES - 1);
     expect((struct handed){.ports = 1, .frontends = ADDRESSES, .removed = 1});
-    service_cache_remove(services, "a/web");
+    caches.sink.remove(&caches, KIND_SERVICE, "a/web");
     expect((struct handed){.gone = 1, .removed = ADDRESSES});
 }
 

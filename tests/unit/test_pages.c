@@ -111,8 +111,7 @@ static void on_service(void *ctx, const struct service *before, const struct ser
 {
 }
 
-static void on_endpoints(void *ctx, const struct service_port_ref *ref,
-                         const struct endpoint_delta *deltas, size_t n)
+static void on_slice(void *ctx, const struct slice_change *change)
 {
 }
 
@@ -137,11 +136,10 @@ static void set_up(void)
     forget_ports();
     script_show_log(LOG_LEVEL_WARN);
     loop = ev_loop_new(EVFLAG_AUTO);
-    services = service_cache_new();
-    slices = endpoint_slice_cache_new();
-    service_cache_follow(services, on_service, NULL);
-    endpoint_slice_cache_follow(slices, on_endpoints, NULL);
-    state = (struct snapshot){.services = services, .slices = slices, .complete = true};
+    caches_init(&caches, &cache_ops);
+    caches.follower = (struct cache_follower){on_service, on_slice, NULL};
+    state =
+        (struct snapshot){.services = caches.services, .slices = caches.slices, .complete = true};
     state.family[FAMILY_IPV4].in_use = state.family[FAMILY_IPV6].in_use = true;
     open_server('A');
 }
@@ -151,8 +149,7 @@ static void tear_down(void)
     server_free(server);
     http_listener_close(echo_listener);
     echo_listener = NULL;
-    endpoint_slice_cache_free(slices);
-    service_cache_free(services);
+    caches_clear(&caches);
     ev_loop_destroy(loop);
     log_set_verbosity(0);
     free(page);

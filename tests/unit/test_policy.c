@@ -430,12 +430,10 @@ static size_t count_passed(void)
 static void set_up(void)
 {
     static const struct event_sink events = {NULL, on_event};
-    services = service_cache_new();
-    slices = endpoint_slice_cache_new();
+    caches_init(&caches, &cache_ops);
     const struct policy_config config = {
         .node_name = "here",
-        .services = services,
-        .slices = slices,
+        .caches = &caches,
         .tables = {(struct table *)&tables[FAMILY_IPV4], (struct table *)&tables[FAMILY_IPV6]},
         .flows = (struct flow_cleaner *)(void *)&facts,
         .health = (struct health *)(void *)&facts,
@@ -453,8 +451,7 @@ static void tear_down(void)
     in_portions = NULL;
     reject_every = 0;
     policy_free(policy);
-    service_cache_free(services);
-    endpoint_slice_cache_free(slices);
+    caches_clear(&caches);
     forget_passed();
     fclose(passed);
     free(passed_text);
@@ -686,8 +683,8 @@ COMMAND(traffic)
              "a/web 10.96.0.1 external=198.51.100.1 balancer=203.0.113.1 http/TCP:8080+30080 %s %s",
              external ? "external-local" : "", internal ? "internal-local" : "");
     snprintf(slice, sizeof(slice), "a/s of=a/web http/TCP:80 %s", words);
-    service_cache_put(services, script_service(service));
-    endpoint_slice_cache_put(slices, script_slice(slice));
+    put_object(KIND_SERVICE, script_service(service));
+    put_object(KIND_ENDPOINTSLICE, script_slice(slice));
     policy_sync(policy);
     vec_each (&state, it)
         vec_push(&ops, route_text(it));

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The objects of one kind by id, and which version of each is in the kernel's tables.
+ *
+ * Time is counted in generations, one per sync with the kernel. Each object carries the generation
+ * of its last change; a family has the object applied once that generation is applied there, so
+ * applying changes walks no objects. Until a change is applied in both families, the version before
+ * it is kept, for removed objects too. So is the last version of each object that failed to decode.
+ */
+#ifndef KUBE_NFTD_CACHE_STORE_H
+#define KUBE_NFTD_CACHE_STORE_H
+
+#include "kube-nftd/cache.h"
+
+/* 63 bits never wrap. */
+typedef uint64_t generation;
+
+/* An object, or what is kept of a former one. */
+struct entry {
+    struct hash_link link;   /* by id */
+    void *object;            /* NULL: removed, or never decoded */
+    struct past *past;       /* NULL: nothing is kept */
+    generation changed : 63; /* of the last change; 0: none */
+    uint64_t listed : 1;     /* scratch of store_retain() */
+};
+
+/* Starts zeroed, except for the first three. */
+struct store {
+    enum object_kind kind; /* any but KIND_NODE */
+    /* Called for each real change, while both versions exist; NULL: added, removed. */
+    void (*changed)(void *ctx, void *before, void *after);
+    void *ctx;
+    struct hash_table entries;
+    VEC(struct entry *) with_past;
+    generation now; /* the current one minus 1, so that the first is 1 */
+    generation applied[FAMILY_COUNT];
+    generation last_change, swept;
+    size_t kept; /* entries with a past after the last sweep */
+    struct cache_counts counts;
+};
+
+/** Frees all objects without reporting them. */
+void store_clear(struct store *store);
+
+/** The object with that id, or NULL. */
+void *store_get(const struct store *store, const char *id);
+
+/** Adds @object or replaces the object with its id. Takes it. Returns it, or the equal one that is
+ * stored already, if it is a Service, or a slice of one, with another resourceVersion; else NULL.
+ */
+void *store_put(struct store *store, void *object);
+
+/** Removes the object @id, if known. */
+void store_remove(struct store *store, const char *id);
+
+/** Removes every object whose id is not in @keep. */
+void store_retain(struct store *store, const object_vec *keep);
+
+/** Records that @object (a Service or slice, no payload) failed to decode. The known version
+ * stays. */
+void store_reject(struct store *store, const struct object *object);
+
+/** Marks all changes so far as applied in these families (true for a family not in use) and starts
+ * the next generation. */
+void store_apply(struct store *store, const bool applied[FAMILY_COUNT]);
+
+/** Fills @out for @id. False if neither the cache nor the tables know the object. */
+bool store_versions(const struct store *store, const char *id, struct object_versions *out);
+
+/** Appends the versions of former slices of a Service, and of those whose last version failed to
+ * decode, to @out. */
+void store_former_slices(const struct store *store, const char *service_id,
+                         object_versions_vec *out);
+
+/** The Service that @slice (may be NULL) adds endpoints to; NULL: none. */
+const char *slice_owner(const struct endpoint_slice *slice);
+
+/* ---- EndpointSlices: see kube-nftd/cache.h ---- */
+
+struct endpoint_slice_cache *endpoint_slice_cache_new(const struct cache_follower *follower);
+void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
+struct store *endpoint_slice_cache_store(struct endpoint_slice_cache *cache);
+
+#endif
