@@ -73,19 +73,11 @@ static void begin_trims(struct ruleset *rs, double now)
     rs->trim_time = now + RULESET_TRIM_DELAY;
 }
 
-static void note_left(struct ruleset *rs, struct port_entry *port)
-{
-    if (!port->entry.left)
-        vec_push(&rs->left, port);
-    port->entry.left = true;
-}
-
 /* Queues a trim if something of a port is left, or frees the port if it is unused. */
 static void finish_port(struct ruleset *rs, struct port_entry *port, double now)
 {
     const bool in_use = port->entry.desired || port->refs > 0 || port->led[PART_ALL] > 0 ||
                         port->led[PART_LOCAL] > 0;
-    port->entry.left = false;
     if (port->entry.dirty || port->entry.quarantined)
         return;
     if (port_has_leftovers(port))
@@ -110,32 +102,35 @@ static void apply_slots(struct port_entry *port)
     }
 }
 
-/* A port that a frontend no longer leads to may have leftovers. */
 static void apply_difference(struct ruleset *rs, const struct difference *difference, double now)
 {
-    const enum table_set set = difference->set;
-    struct port_entry *before = NULL;
-    if (set == SET_SERVICES && difference->applied)
-        before = ruleset_port_of_number(rs, port_of_value(difference->applied));
-    if (set == SET_RESTRICTED) {
+    if (difference->set == SET_RESTRICTED) {
         source_list_hold(source_lists_find(&rs->lists, difference->desired));
         frontend_release_list(rs, as_frontend(difference->entry), now);
     }
-    entry_set_applied(rs, set, difference->entry, difference->desired);
-    if (before)
-        note_left(rs, before);
+    entry_set_applied(rs, difference->set, difference->entry, difference->desired);
 }
 
-static void apply_entry(struct ruleset *rs, struct entry *entry)
+static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
 {
     entry_clean(entry);
     quarantine_end(rs, entry);
     if (entry->is_port) {
         as_port(entry)->renumbered = false;
-        note_left(rs, as_port(entry));
+        finish_port(rs, as_port(entry), now);
     } else if (!entry->desired) {
         ruleset_free_entry(rs, entry);
     }
+}
+
+/* The port that a frontend no longer leads to. */
+static void finish_port_before(struct ruleset *rs, const struct difference *difference, double now)
+{
+    struct port_entry *port = NULL;
+    if (difference->set == SET_SERVICES && difference->applied)
+        port = ruleset_port_of_number(rs, port_of_value(difference->applied));
+    if (port)
+        finish_port(rs, port, now);
 }
 
 static void add_new_instances(struct ruleset *rs)
@@ -153,12 +148,11 @@ static void apply(struct ruleset *rs, double now)
     vec_each (&rs->differences, it)
         apply_difference(rs, it, now);
     vec_each (&rs->dirty, it)
-        apply_entry(rs, *it);
+        finish_entry(rs, *it, now);
+    vec_each (&rs->differences, it)
+        finish_port_before(rs, it, now);
     vec_clear_few(&rs->dirty);
     vec_clear_few(&rs->differences);
-    vec_each (&rs->left, it)
-        finish_port(rs, *it, now);
-    vec_clear_few(&rs->left);
     plain_apply(&rs->plain);
     quarantine_applied(rs);
     add_new_instances(rs);

@@ -85,7 +85,6 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->dirty);
     vec_free(&rs->differences);
     vec_free(&rs->trims);
-    vec_free(&rs->left);
     vec_free(&rs->rechecks);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->pod_cidrs);

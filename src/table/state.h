@@ -36,7 +36,6 @@ struct entry {
     bool quarantined : 1; /* the kernel rejected it: never dirty, stays as applied */
     bool trimming : 1;    /* in ruleset->trims: has unreachable elements to delete */
     bool trim : 1;        /* dirty, and this commit deletes those */
-    bool left : 1;        /* in ruleset->left */
     uint32_t rejection : 24; /* index among rejections, from 1; 0: not rejected */
     uint32_t seen;           /* in the audited set: index into audit->seen, from 1 */
 };
@@ -178,10 +177,9 @@ struct ruleset {
     VEC(struct new_instance) new_instances; /* in the batch; the first begins at instances_begin */
     size_t instances_begin;
     VEC(struct port_entry *) trims;
-    VEC(struct port_entry *) left; /* after a commit: ports with possible leftovers */
-    double trim_time;              /* when the first of trims is due; clock_monotonic */
-    double collect_time;           /* next check for unused chains; 0: there are none */
-    double collect_wait;           /* interval of these checks, longer after failures */
+    double trim_time;    /* when the first of trims is due; clock_monotonic */
+    double collect_time; /* next check for unused chains; 0: there are none */
+    double collect_wait; /* interval of these checks, longer after failures */
     struct quarantine quarantine;
 
     VEC(struct recheck) rechecks;
