@@ -2,6 +2,9 @@
 #include "node_info.h"
 
 #include "kube-nftd/base.h"
+#include "kube-nftd/policy.h"
+#include "kube-nftd/serve.h"
+#include "kube-nftd/table.h"
 
 #include <string.h>
 
@@ -19,10 +22,7 @@ struct facts {
 };
 
 struct node_info {
-    const struct options *options;
-    bool offline;
-    struct node_info_ops ops;
-    char *name;
+    struct node_info_config config;
     char *zone;
     bool seen, leaving;
     bool complete; /* all Node objects were passed, without this one */
@@ -32,7 +32,7 @@ struct node_info {
 /* Manifests need not have a Node. */
 static bool is_expected(const struct node_info *node)
 {
-    return !node->options->manifests;
+    return !node->config.options->manifests;
 }
 
 static void set_address(struct node_info *node, enum family family, const struct address *address)
@@ -41,30 +41,34 @@ static void set_address(struct node_info *node, enum family family, const struct
     facts->has_address = address != NULL;
     if (address)
         facts->address = *address;
-    node->ops.address(node->ops.ctx, family, address);
+    policy_set_node_ip(node->config.policy, family, address);
 }
 
+/* @cidr  NULL: none known */
 static void set_pod_cidr(struct node_info *node, enum family family, const struct cidr *cidr)
 {
     struct facts *facts = &node->facts[family];
+    struct table *table = node->config.tables[family];
     range_vec ranges = {0};
+    if (facts->has_pod_cidr == (cidr != NULL) && (!cidr || cidr_equal(&facts->pod_cidr, cidr)))
+        return;
     facts->has_pod_cidr = cidr != NULL;
     if (cidr) {
         facts->pod_cidr = *cidr;
         vec_push(&ranges, cidr_range(family, cidr));
     }
-    node->ops.pod_cidrs(node->ops.ctx, family, &ranges);
+    if (table)
+        ruleset_set_pod_cidrs(table_changing(table), &ranges);
     vec_free(&ranges);
 }
 
-struct node_info *node_info_new(const struct options *options, const char *name, bool offline,
-                                const struct node_info_ops *ops)
+struct node_info *node_info_new(const struct node_info_config *config)
 {
     struct node_info *node = xcalloc(1, sizeof(*node));
+    const struct options *options = config->options;
     enum family family;
     struct address address;
-    *node = (struct node_info){
-        .options = options, .offline = offline, .ops = *ops, .name = xstrdup(name)};
+    node->config = *config;
     if (options->bind_address && address_parse(options->bind_address, &family, &address)) {
         node->facts[family].is_fixed = true;
         set_address(node, family, &address);
@@ -83,7 +87,6 @@ void node_info_free(struct node_info *node)
         vec_free(&node->facts[i].host);
         vec_free(&node->facts[i].ports.addresses);
     }
-    free(node->name);
     free(node->zone);
     free(node);
 }
@@ -121,19 +124,20 @@ static char *why_unserved(const struct node_info *node, enum family family)
 {
     const struct facts *facts = &node->facts[family];
     char text[ADDRESS_TEXT_SIZE];
-    if (!node->options->node_port_addresses.primary)
+    if (!node->config.options->node_port_addresses.primary)
         return xstrdup("no interface of this host has an address in --nodeport-addresses");
     if (!facts->has_address)
-        return xasprintf("node=%s has no address of this family, or none is known yet", node->name);
+        return xasprintf("node=%s has no address of this family, or none is known yet",
+                         node->config.name);
     return xasprintf("no interface of this host has address=%s of node=%s",
-                     address_format(family, &facts->address, text), node->name);
+                     address_format(family, &facts->address, text), node->config.name);
 }
 
 static void log_node_ports(struct node_info *node, enum family family, bool changed)
 {
     struct facts *facts = &node->facts[family];
     const char *name = family_name(family);
-    bool no_address = node->options->node_port_addresses.primary && !facts->has_address;
+    bool no_address = node->config.options->node_port_addresses.primary && !facts->has_address;
     bool may_come = no_address && !node->seen && !node->complete;
     if (facts->ports.addresses.n > 0) {
         facts->unserved_logged = false;
@@ -162,11 +166,12 @@ static void decide_node_ports(struct node_info *node, enum family family, bool a
     if (!facts->host_known)
         return;
     vec_append(&present, facts->host.v, facts->host.n);
-    if (node->offline && own) {
+    if (node->config.offline && own) {
         vec_push(&present, *own);
         addresses_normalize(&present);
     }
-    node_port_addresses_select(&node->options->node_port_addresses, family, &present, own, &now);
+    node_port_addresses_select(&node->config.options->node_port_addresses, family, &present, own,
+                               &now);
     vec_free(&present);
     size_t n = now.addresses.n;
     bool same = now.all == before.all && n == before.addresses.n &&
@@ -174,8 +179,11 @@ static void decide_node_ports(struct node_info *node, enum family family, bool a
     vec_free(&before.addresses);
     facts->ports = now;
     log_node_ports(node, family, always || !same);
-    if (always || !same)
-        node->ops.node_ports(node->ops.ctx, family, &facts->ports);
+    if (!always && same)
+        return;
+    policy_set_node_port_addresses(node->config.policy, family, now.addresses.v, n);
+    if (node->config.health && node->config.tables[family])
+        health_set_addresses(node->config.health, family, now.all, now.addresses.v, n);
 }
 
 void node_info_set_host_addresses(struct node_info *node, enum family family,
@@ -195,10 +203,10 @@ static void put_zone(struct node_info *node, const char *zone)
 {
     if (node->zone == zone || (node->zone && zone && strcmp(node->zone, zone) == 0))
         return;
-    log_info("node", "node=%s zone=%s", node->name, zone ? zone : "none");
+    log_info("node", "node=%s zone=%s", node->config.name, zone ? zone : "none");
     free(node->zone);
     node->zone = xstrdup(zone);
-    node->ops.zone(node->ops.ctx, node->zone);
+    policy_set_zone(node->config.policy, node->zone);
 }
 
 static void put_address(struct node_info *node, enum family family, const struct node *object)
@@ -211,38 +219,30 @@ static void put_address(struct node_info *node, enum family family, const struct
     if (facts->is_fixed || !changed)
         return;
     facts->unserved_logged = false;
-    log_info("node", "node=%s family=%s address=%s", node->name, family_name(family),
+    log_info("node", "node=%s family=%s address=%s", node->config.name, family_name(family),
              address ? address_format(family, address, text) : "none");
     set_address(node, family, address);
 }
 
-static void put_pod_cidr(struct node_info *node, enum family family, const struct node *object)
-{
-    const struct facts *facts = &node->facts[family];
-    const struct cidr *cidr = object->has_pod_cidr[family] ? &object->pod_cidr[family] : NULL;
-    bool changed = facts->has_pod_cidr != object->has_pod_cidr[family] ||
-                   (cidr && !cidr_equal(&facts->pod_cidr, cidr));
-    if (node->options->detect_local_mode == DETECT_LOCAL_NODE_CIDR && changed)
-        set_pod_cidr(node, family, cidr);
-}
-
 void node_info_put(struct node_info *node, const struct node *object)
 {
-    if (strcmp(object->id, node->name) != 0)
+    if (strcmp(object->id, node->config.name) != 0)
         return;
     node->seen = true;
     node->leaving = object->deleting || object->to_be_deleted;
     put_zone(node, object->zone);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         put_address(node, (enum family)i, object);
-        put_pod_cidr(node, (enum family)i, object);
+        if (node->config.options->detect_local_mode == DETECT_LOCAL_NODE_CIDR)
+            set_pod_cidr(node, (enum family)i,
+                         object->has_pod_cidr[i] ? &object->pod_cidr[i] : NULL);
         decide_node_ports(node, (enum family)i, false);
     }
 }
 
 void node_info_remove(struct node_info *node, const char *id)
 {
-    if (strcmp(id, node->name) == 0)
+    if (strcmp(id, node->config.name) == 0)
         log_warn("node", "node=%s: the Node object was deleted; its last version stays in use", id);
 }
 
@@ -255,10 +255,10 @@ void node_info_complete(struct node_info *node)
         log_warn("node",
                  "node=%s: no Node object has this name (yet), so its zone and addresses are "
                  "unknown; see --hostname-override",
-                 node->name);
+                 node->config.name);
     else
         log_info("node", "node=%s: no Node object, so its zone and addresses are unknown",
-                 node->name);
+                 node->config.name);
     for (int i = 0; i < FAMILY_COUNT; i++)
         decide_node_ports(node, (enum family)i, false);
 }

@@ -9,7 +9,10 @@
 #include "kube-nftd/config.h"
 #include "kube-nftd/model.h"
 
+struct health;
 struct node_info;
+struct policy;
+struct table;
 
 struct node_port_selection {
     address_vec addresses; /* sorted, without duplicates, no loopback addresses */
@@ -32,26 +35,19 @@ void node_port_addresses_select(const struct node_port_addresses *setting, enum 
                                 const address_vec *host, const struct address *own,
                                 struct node_port_selection *out);
 
-/* Called when a fact changes. */
-struct node_info_ops {
-    /* The zone; NULL: none. */
-    void (*zone)(void *ctx, const char *zone);
-    /* The node's address of a family; NULL: none known. */
-    void (*address)(void *ctx, enum family family, const struct address *address);
-    /* The addresses that serve NodePorts. */
-    void (*node_ports)(void *ctx, enum family family, const struct node_port_selection *selection);
-    /* The pod CIDR, if pods are recognised by address: at most one range. */
-    void (*pod_cidrs)(void *ctx, enum family family, const range_vec *ranges);
-    void *ctx;
+/* Pointers are borrowed until node_info_free(). */
+struct node_info_config {
+    const struct options *options;
+    const char *name;
+    bool offline; /* this may be another host: the node's addresses count as present on it */
+    /* Who learns of the zone, the addresses, the pod CIDRs and the NodePort addresses. */
+    struct policy *policy;
+    struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
+    struct health *health;              /* may be NULL */
 };
 
-/**
- * Reports what @options set at once, other facts when they become known. Borrows @options until
- * node_info_free().
- * @offline  this may be another host: the node's addresses count as present on its interfaces
- */
-struct node_info *node_info_new(const struct options *options, const char *name, bool offline,
-                                const struct node_info_ops *ops);
+/** Passes on what the options set at once, other facts when they become known. */
+struct node_info *node_info_new(const struct node_info_config *config);
 void node_info_free(struct node_info *node);
 
 /** Takes the current Node object; ignores other nodes. */

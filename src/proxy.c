@@ -62,34 +62,6 @@ static void on_service_cidrs(void *ctx, enum family family, const range_vec *ran
         ruleset_set_service_cidrs(table_changing(table), ranges);
 }
 
-static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
-{
-    struct table *table = ((struct proxy *)ctx)->tables[family];
-    if (table)
-        ruleset_set_pod_cidrs(table_changing(table), ranges);
-}
-
-static void on_zone(void *ctx, const char *zone)
-{
-    policy_set_zone(((struct proxy *)ctx)->policy, zone);
-}
-
-static void on_address(void *ctx, enum family family, const struct address *address)
-{
-    policy_set_node_ip(((struct proxy *)ctx)->policy, family, address);
-}
-
-static void on_node_ports(void *ctx, enum family family,
-                          const struct node_port_selection *selection)
-{
-    struct proxy *proxy = ctx;
-    policy_set_node_port_addresses(proxy->policy, family, selection->addresses.v,
-                                   selection->addresses.n);
-    if (proxy->health && proxy->tables[family])
-        health_set_addresses(proxy->health, family, selection->all, selection->addresses.v,
-                             selection->addresses.n);
-}
-
 static void on_node(void *ctx, const struct node *node)
 {
     struct proxy *proxy = ctx;
@@ -177,7 +149,6 @@ struct proxy *proxy_new(struct proxy_config *config, struct error *err)
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
     const struct caches_ops caches_ops = {on_node,      on_node_gone,     on_nodes_complete,
                                           on_triggered, on_service_cidrs, proxy};
-    const struct node_info_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->node_name = xstrdup(config->node_name);
     proxy->portion = config->portion ? config->portion : PORTION;
     proxy->health = config->health;
@@ -197,7 +168,13 @@ struct proxy *proxy_new(struct proxy_config *config, struct error *err)
                                            .health = proxy->health,
                                            .health_check = health_service,
                                            .events = config->events});
-    proxy->node = node_info_new(config->options, proxy->node_name, config->offline, &node_ops);
+    proxy->node =
+        node_info_new(&(struct node_info_config){.options = config->options,
+                                                 .name = proxy->node_name,
+                                                 .offline = config->offline,
+                                                 .policy = proxy->policy,
+                                                 .tables = {proxy->tables[0], proxy->tables[1]},
+                                                 .health = proxy->health});
     return proxy;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is told of the own node, step by step. */
+/* Node info, step by step. */
 #include "node_info.h"
 
 #include "objects.h"
@@ -8,36 +8,65 @@
 static struct node_info *node;
 static struct options options;
 
-/* ---- what is told ---- */
+/* ---- what is passed on: in place of the receivers, by the linker (tests/CMakeLists.txt) ---- */
 
-static void on_zone(void *ctx, const char *zone)
+static struct policy *const the_policy = (struct policy *)(void *)&options;
+static struct table *const the_tables[] = {(struct table *)(void *)&options.argc,
+                                           (struct table *)(void *)&options.argv};
+static address_vec node_ports; /* as last passed to the policy */
+
+void __wrap_policy_set_zone(struct policy *policy, const char *zone);
+void __wrap_policy_set_zone(struct policy *policy, const char *zone)
 {
-    ck_assert_ptr_eq(ctx, &node);
+    ck_assert_ptr_eq(policy, the_policy);
     fprintf(script_out(), "zone %s\n", zone ? zone : "none");
 }
 
-static void on_address(void *ctx, enum family family, const struct address *address)
+void __wrap_policy_set_node_ip(struct policy *policy, enum family family,
+                               const struct address *address);
+void __wrap_policy_set_node_ip(struct policy *policy, enum family family,
+                               const struct address *address)
 {
     char text[ADDRESS_TEXT_SIZE];
-    ck_assert_ptr_eq(ctx, &node);
+    ck_assert_ptr_eq(policy, the_policy);
     fprintf(script_out(), "%s address %s\n", family_name(family),
             address ? address_format(family, address, text) : "none");
 }
 
-static void on_node_ports(void *ctx, enum family family,
-                          const struct node_port_selection *selection)
+void __wrap_policy_set_node_port_addresses(struct policy *policy, enum family family,
+                                           const struct address *addresses, size_t n);
+void __wrap_policy_set_node_port_addresses(struct policy *policy, enum family family,
+                                           const struct address *addresses, size_t n)
+{
+    ck_assert_ptr_eq(policy, the_policy);
+    vec_clear(&node_ports);
+    vec_append(&node_ports, addresses, n);
+}
+
+void __wrap_health_set_addresses(struct health *health, enum family family, bool all,
+                                 const struct address *addresses, size_t n);
+void __wrap_health_set_addresses(struct health *health, enum family family, bool all,
+                                 const struct address *addresses, size_t n)
 {
     char text[ADDRESS_TEXT_SIZE];
-    ck_assert_ptr_eq(ctx, &node);
-    fprintf(script_out(), "%s ports%s", family_name(family), selection->all ? " all" : "");
-    vec_each (&selection->addresses, address)
+    ck_assert_uint_eq(n, node_ports.n);
+    fprintf(script_out(), "%s ports%s", family_name(family), all ? " all" : "");
+    vec_each (&node_ports, address)
         fprintf(script_out(), " %s", address_format(family, address, text));
     fputc('\n', script_out());
 }
 
-static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
+struct ruleset *__wrap_table_changing(struct table *table);
+struct ruleset *__wrap_table_changing(struct table *table)
 {
-    ck_assert_ptr_eq(ctx, &node);
+    return (struct ruleset *)table;
+}
+
+void __wrap_ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
+void __wrap_ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges)
+{
+    enum family family =
+        (struct table *)ruleset == the_tables[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6;
     fprintf(script_out(), "%s pods ", family_name(family));
     write_ranges(script_out(), family, ranges);
     fputc('\n', script_out());
@@ -70,11 +99,14 @@ static void configure(const char *word)
 
 static void begin(const char *words)
 {
-    const struct node_info_ops ops = {on_zone, on_address, on_node_ports, on_pod_cidrs,
-                                      (void *)&node};
     options = (struct options){.node_port_addresses.primary = !strstr(words, "ports=")};
     each_word(words, word) configure(word);
-    node = node_info_new(&options, "n1", strstr(words, "offline"), &ops);
+    node = node_info_new(&(struct node_info_config){.options = &options,
+                                                    .name = "n1",
+                                                    .offline = strstr(words, "offline"),
+                                                    .policy = the_policy,
+                                                    .tables = {the_tables[0], the_tables[1]},
+                                                    .health = (struct health *)(void *)&options});
 }
 
 static void end(void)
@@ -85,6 +117,7 @@ static void end(void)
         vec_free(&options.node_port_addresses.cidrs[family]);
     free(options.bind_address);
     options.bind_address = NULL;
+    vec_free(&node_ports);
 }
 
 static void hold(enum family family, const char *words)
