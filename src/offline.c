@@ -50,6 +50,7 @@ cJSON *offline_compute(const struct options *options, answer_fn answer, const vo
         struct snapshot now = {.from_manifests = true};
         proxy_decide(o.proxy);
         proxy_snapshot(o.proxy, &now);
+        now.counting = COUNT_NOTHING;
         json = answer(&now, query);
     }
     offline_close(&o);

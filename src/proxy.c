@@ -365,6 +365,7 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
         table_view(proxy->tables[i], clock_monotonic(), view);
         if (!view->in_use)
             continue;
+        now->counting = ruleset_counting(view->ruleset);
         now->overdue = now->overdue || view->overdue;
         now->service_changes += services.seen[i];
         now->slice_changes += slices.seen[i];

@@ -66,7 +66,8 @@ struct snapshot {
     uint64_t audits;                    /* completed audits of all tables */
     struct table *tables[FAMILY_COUNT]; /* to read connections; NULL: not in use */
     struct table_view family[FAMILY_COUNT];
-    bool owned[FAMILY_COUNT]; /* no other program can change the table */
+    bool owned[FAMILY_COUNT];          /* no other program can change the table */
+    enum connection_counting counting; /* never from manifests */
     const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: no flow cleaner */
 
     const struct health *health; /* NULL: no health checks are served */
@@ -173,6 +174,9 @@ void facts_format(cJSON *to, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #define facts_append_text(array, ...) facts_format((array), NULL, __VA_ARGS__)
+
+/** Adds "namespace" and "name" of the object @id, "namespace/name". */
+void facts_add_id(cJSON *to, const char *id);
 
 /** Appends a new object to @array and returns it. */
 cJSON *facts_append(cJSON *array);

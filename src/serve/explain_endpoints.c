@@ -39,8 +39,8 @@ static void add_connections(struct explainer *e, enum family family, const struc
     const struct ruleset *ruleset = e->now->family[family].ruleset;
     struct error err = {0};
     uint64_t total;
-    if (!e->socket || !e->table[family] || e->now->from_manifests ||
-        ruleset_counting(ruleset) != COUNT_ENDPOINTS || !explain_take(e, ITEM_ELEMENT, 1))
+    if (!e->socket || !e->table[family] || e->now->counting != COUNT_ENDPOINTS ||
+        !explain_take(e, ITEM_ELEMENT, 1))
         return;
     if (ruleset_endpoint_connections(ruleset, e->socket, e->decision.port->id, backend, &total,
                                      &err) == 0)

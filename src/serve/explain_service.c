@@ -6,13 +6,6 @@
 
 /* ---- where traffic to an address goes, as data and as text (docs/behaviour.md 3.4) ---- */
 
-static void add_traffic(cJSON *array, const char *from, const char *action, size_t endpoints,
-                        const char *set)
-{
-    facts_add(facts_append(array), fact_text("from", from), fact_text("action", action),
-              fact_number("endpoints", endpoints), fact_text("set", set));
-}
-
 static const char *why_nothing_serves(const struct explainer *e)
 {
     const struct port_state *port = e->decision.port;
@@ -49,16 +42,26 @@ static char *from_pods(enum family family, const struct ruleset_senders *senders
     return text;
 }
 
-/* Adds traffic @from a source that goes to the @n endpoints of @set; appends the same to @text,
- * with the prefix @who. @why there are none may be NULL. */
+/* Adds to @array where traffic @from somewhere goes, and to @text @what becomes of it, which is
+ * taken and may be NULL. */
+static void add_traffic(cJSON *array, char **text, const char *from, const char *action, size_t n,
+                        const char *set, char *what)
+{
+    facts_add(facts_append(array), fact_text("from", from), fact_text("action", action),
+              fact_number("endpoints", n), fact_text("set", set));
+    if (what)
+        xjoin(text, "%s", what);
+    free(what);
+}
+
+/* Adds traffic to the @n endpoints of @set, whose senders @who names. @why there are none may be
+ * NULL. */
 static void add_set(cJSON *array, char **text, const char *from, const char *who, size_t n,
                     const char *set, const char *why)
 {
-    add_traffic(array, from, n ? "forward" : "drop", n, set);
-    if (n || !why)
-        xjoin(text, "%sto %zu endpoint%s", who, n, n == 1 ? "" : "s");
-    else
-        xjoin(text, "%sdropped: traffic policy Local, and %s", who, why);
+    add_traffic(array, text, from, n ? "forward" : "drop", n, set,
+                n || !why ? xasprintf("%sto %zu endpoint%s", who, n, n == 1 ? "" : "s")
+                          : xasprintf("%sdropped: traffic policy Local, and %s", who, why));
 }
 
 /* Adds where traffic goes to @array; returns the same as text, owned by the caller. Source ranges
@@ -69,28 +72,30 @@ static char *explain_route(const struct explainer *e, const struct route *route,
     const struct decision *decision = &e->decision;
     enum family family = decision->port->family;
     const struct ruleset *ruleset = e->now->family[family].ruleset;
+    const size_t n = decision->cluster.n;
     char *text = NULL;
     if (!ruleset) {
-        add_traffic(array, "everywhere", "none", 0, NULL);
-        return xasprintf("%s is not proxied on this node", family_name(family));
+        add_traffic(array, &text, "everywhere", "none", 0, NULL,
+                    xasprintf("%s is not proxied on this node", family_name(family)));
+        return text;
     }
     const struct ruleset_senders senders = ruleset_senders(ruleset);
     if (route->sources)
-        add_traffic(array, "outsideSourceRanges", "drop", 0, NULL);
+        add_traffic(array, &text, "outsideSourceRanges", "drop", 0, NULL, NULL);
     if (!decision->selection.has_any) {
-        add_traffic(array, "everywhere", senders.rejects ? "reject" : "drop", 0, NULL);
-        text = xasprintf("%s: %s",
-                         senders.rejects ? "refused" : "dropped, because this kernel cannot reject",
-                         why_nothing_serves(e));
+        add_traffic(
+            array, &text, "everywhere", senders.rejects ? "reject" : "drop", 0, NULL,
+            xasprintf("%s: %s",
+                      senders.rejects ? "refused" : "dropped, because this kernel cannot reject",
+                      why_nothing_serves(e)));
     } else if (!route->local) {
-        add_set(array, &text, "everywhere", "", decision->cluster.n, "cluster", NULL);
+        add_set(array, &text, "everywhere", "", n, "cluster", NULL);
     } else {
         char *pods = route->external ? from_pods(family, &senders) : NULL;
         if (route->external && senders.host)
-            add_set(array, &text, "host", "from this node itself ", decision->cluster.n, "cluster",
-                    NULL);
+            add_set(array, &text, "host", "from this node itself ", n, "cluster", NULL);
         if (pods)
-            add_set(array, &text, "pods", pods, decision->cluster.n, "cluster", NULL);
+            add_set(array, &text, "pods", pods, n, "cluster", NULL);
         add_set(array, &text, text ? "elsewhere" : "everywhere", text ? "from elsewhere " : "",
                 decision->local.n, "local", why_nothing_is_local(e));
         free(pods);
@@ -180,35 +185,27 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
         cJSON_AddNullToObject(to, "kernel");
 }
 
-/* Display order: cluster IP, external IPs, load-balancer IPs, node ports; addresses of each kind
- * ascending. */
-static int compare_claims(const void *a, const void *b)
+/* Display order: the queried address, cluster IP, external IPs, load-balancer IPs, node ports;
+ * addresses of each kind ascending. */
+static int compare_claims(const void *a, const void *b, void *ctx)
 {
     const struct claim *p = *(const struct claim *const *)a, *q = *(const struct claim *const *)b;
-    int lowest = p->kinds & -p->kinds, other = q->kinds & -q->kinds;
-    return lowest != other
-               ? lowest - other
-               : address_compare(&p->target->frontend.address, &q->target->frontend.address);
+    const struct frontend *first = &p->target->frontend, *second = &q->target->frontend;
+    int asked = is_asked(ctx, second) - is_asked(ctx, first);
+    int kind = (p->kinds & -p->kinds) - (q->kinds & -q->kinds);
+    return asked ? asked : kind ? kind : address_compare(&first->address, &second->address);
 }
 
-/* The queried frontend comes first. */
 static void add_frontends(struct explainer *e, cJSON *to)
 {
     VEC(const struct claim *) claims = {0};
-    const struct claim *asked = NULL;
     cJSON *array = cJSON_AddArrayToObject(to, "frontends");
-    for (const struct claim *it = e->decision.port->claims; it; it = it->next_of_port) {
-        if (is_asked(e, &it->target->frontend))
-            asked = it;
-        else
-            vec_push(&claims, it);
-    }
+    for (const struct claim *it = e->decision.port->claims; it; it = it->next_of_port)
+        vec_push(&claims, it);
     if (claims.n)
-        qsort(claims.v, claims.n, sizeof(*claims.v), compare_claims);
-    if (asked)
-        add_frontend(e, asked, facts_append(array));
+        qsort_r(claims.v, claims.n, sizeof(*claims.v), compare_claims, e);
     vec_each (&claims, it)
-        if (explain_take(e, ITEM_FRONTEND, 1))
+        if (is_asked(e, &(*it)->target->frontend) || explain_take(e, ITEM_FRONTEND, 1))
             add_frontend(e, *it, facts_append(array));
     vec_free(&claims);
 }
@@ -256,17 +253,6 @@ static bool is_selected(const struct port_state *port, const struct port_state *
     return !name || strcmp(spec->name, name) == 0 || strcmp(number, name) == 0;
 }
 
-/* The queried family first, then IPv4; in each the order of spec.ports. */
-static int compare_ports(const void *a, const void *b, void *asked_family)
-{
-    const struct port_state *p = *(struct port_state *const *)a,
-                            *q = *(struct port_state *const *)b;
-    int order = (int)p->family - (int)q->family;
-    if (order)
-        return *(int *)asked_family == FAMILY_IPV6 ? -order : order;
-    return (p->index > q->index) - (p->index < q->index);
-}
-
 /* ---- the Service ---- */
 
 bool explain_is_outdated(const struct explainer *e, const char *id)
@@ -281,10 +267,9 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
     char created[CLOCK_RFC3339_SIZE] = "";
     if (dated)
         clock_format(service->created, 3, created);
-    const char *name = strchr(service->id, '/') + 1;
-    facts_format(to, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
-    facts_add(to, fact_text("name", name), fact_text("created", dated ? created : NULL),
-              fact_flag("outdated", outdated), fact_text("ignoredFields", service->warnings),
+    facts_add_id(to, service->id);
+    facts_add(to, fact_text("created", dated ? created : NULL), fact_flag("outdated", outdated),
+              fact_text("ignoredFields", service->warnings),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"));
     facts_add(cJSON_AddObjectToObject(to, "sessionAffinity"),
@@ -360,23 +345,17 @@ static void note_slices(struct explainer *e, const struct service *service)
 size_t explain_service(struct explainer *e, const struct service_state *state,
                        const struct port_state *only, const char *port_name)
 {
-    int family = e->by_address ? e->asked.family : FAMILY_IPV4;
+    enum family first = e->by_address ? e->asked.family : FAMILY_IPV4;
     cJSON *service = cJSON_AddObjectToObject(e->root, "service");
-    port_state_vec ports = {0};
+    size_t n = 0;
     add_header(e, service, state->service);
     add_health_check(e, service, state->service);
     cJSON *to = cJSON_AddArrayToObject(service, "ports");
-    for (struct port_state *port = state->ports; port; port = port->next)
-        if (is_selected(port, only, port_name))
-            vec_push(&ports, port);
-    size_t n = ports.n;
-    if (n > 1)
-        qsort_r(ports.v, n, sizeof(*ports.v), compare_ports, &family);
-    /* Always list the first port. */
-    vec_each (&ports, port)
-        if (port == ports.v || explain_take(e, ITEM_PORT, 1))
-            add_port(e, *port, facts_append(to));
-    vec_free(&ports);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        for (struct port_state *port = state->ports; port; port = port->next)
+            if ((port->family == first) == (i == 0) && is_selected(port, only, port_name) &&
+                (n++ == 0 || explain_take(e, ITEM_PORT, 1)))
+                add_port(e, port, facts_append(to));
     if (!state->service->skipped)
         note_slices(e, state->service);
     return n;

@@ -2,6 +2,7 @@
 #include "kube-nftd/serve.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 /* Fits most items of a list; larger texts grow by copying. */
 #define FIRST_BYTES 1024
@@ -31,6 +32,13 @@ void facts_format(cJSON *to, const char *key, const char *format, ...)
     else
         cJSON_AddItemToArray(to, cJSON_CreateString(text));
     free(text);
+}
+
+void facts_add_id(cJSON *to, const char *id)
+{
+    const char *slash = strchr(id, '/');
+    facts_format(to, "namespace", "%.*s", (int)(slash - id), id);
+    facts_add(to, fact_text("name", slash + 1));
 }
 
 cJSON *facts_append(cJSON *array)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Lists of Services, and their connections (kube-nftd/table.h). */
 #include "pages.h"
 
 #include <fnmatch.h>
@@ -7,14 +8,6 @@
 
 /* ---- connections ---- */
 
-bool connections_are_counted(const struct snapshot *now)
-{
-    for (int i = 0; i < FAMILY_COUNT && !now->from_manifests; i++)
-        if (now->family[i].ruleset && ruleset_counting(now->family[i].ruleset) != COUNT_NOTHING)
-            return true;
-    return false;
-}
-
 bool connections_read(const struct snapshot *now, double since)
 {
     bool done = true;
@@ -22,16 +15,6 @@ bool connections_read(const struct snapshot *now, double since)
         if (now->tables[i])
             done = table_read_connections(now->tables[i], since) && done;
     return done;
-}
-
-/* The time of the counts, which lets a client compute rates. */
-static double counted_at(const struct snapshot *now)
-{
-    double first = 0;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (now->family[i].ruleset)
-            first = clock_earlier(first, ruleset_connections_read(now->family[i].ruleset));
-    return first;
 }
 
 #define ALL_PORTS UINT32_MAX
@@ -76,105 +59,59 @@ size_t connections_most(const struct snapshot *now, size_t most, port_connection
     return all - out->n;
 }
 
-/* ---- state ---- */
+/* ---- whether a Service is applied ---- */
 
-/* Why frontends of a Service are not applied. */
-struct problems {
-    const struct claim *lost; /* the first one owned by another Service or the API server */
-    size_t n_lost;
-    bool refused, pending, table_lost;
-    double waiting; /* seconds */
-};
-
-static bool is_pending(const struct snapshot *now, const struct object_versions *versions)
+/* Says which frontends belong to other Services or the API server, in @text, or leaves it NULL. */
+static void find_lost_claims(const struct service_state *state, char **text)
 {
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (now->family[i].ruleset && versions->family[i].concerned && !versions->family[i].applied)
-            return true;
-    return false;
-}
-
-/* Whether a version of the Service or of its slices is not applied yet. Checks the pending totals
- * first, which are nearly always 0. */
-static bool has_pending(const struct snapshot *now, const char *id)
-{
-    object_versions_vec all = {0};
-    struct object_versions own;
-    bool some = false;
-    if (service_cache_counts(now->services).pending == 0 &&
-        endpoint_slice_cache_counts(now->slices).pending == 0)
-        return false;
-    if (service_cache_versions(now->services, id, &own))
-        vec_push(&all, own);
-    endpoint_slice_cache_versions(now->slices, id, &all);
-    vec_each (&all, it)
-        some = some || is_pending(now, it);
-    vec_free(&all);
-    return some;
-}
-
-static struct problems problems_of(const struct snapshot *now, const struct service_state *state)
-{
-    struct problems problems = {.pending = has_pending(now, state->service->id)};
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct table_view *view = &now->family[i];
-        if (!view->ruleset || !state->service->has_cluster_ip[i])
-            continue;
-        problems.table_lost |= ruleset_is_lost(view->ruleset);
-        problems.pending |= !view->programmed;
-        problems.waiting = fmax(problems.waiting, view->waiting);
-    }
-    for (const struct port_state *port = state->ports; port; port = port->next) {
-        const struct ruleset *ruleset = now->family[port->family].ruleset;
-        bool some_refused = ruleset && ruleset_figures(ruleset)->refused > 0;
+    char frontend[FRONTEND_TEXT_SIZE];
+    size_t n = 0;
+    for (const struct port_state *port = state->ports; port; port = port->next)
         for (const struct claim *it = port->claims; it; it = it->next_of_port) {
             const struct frontend_state *target = it->target;
-            if (target->reserved || (target->winner && target->winner != port)) {
-                problems.lost = problems.lost ? problems.lost : it;
-                problems.n_lost++;
-            } else if (some_refused) {
-                problems.refused |= ruleset_is_refused(ruleset, &target->frontend);
-            }
+            bool lost = target->reserved || (target->winner && target->winner != port);
+            if (lost && n++ == 0)
+                *text = xasprintf("%s belongs to %s", frontend_format(&target->frontend, frontend),
+                                  target->reserved ? "the API server"
+                                                   : target->winner->owner->service->id);
         }
-    }
-    return problems;
+    if (n > 1)
+        xjoin(text, "and %zu more to others", n - 1);
 }
 
-/* Adds "state" (one word) and "stateText". */
-static void add_state(const struct snapshot *now, const struct service_state *state, cJSON *to)
+/* The state of a Service in one word; more about it goes to *@text. */
+static const char *state_of(const struct snapshot *now, const struct service_state *state,
+                            char **text)
 {
-    const struct problems problems = problems_of(now, state);
-    const char *word = now->from_manifests ? "computed" : "applied", *more = NULL;
-    char *text = NULL;
-    if (state->service->skipped) {
-        word = state->service->type == TYPE_EXTERNAL_NAME ? "ExternalName" : "headless";
-    } else if (problems.table_lost) {
-        word = "lost";
-        more = "the table is gone, or belongs to another program";
-    } else if (problems.refused) {
-        word = "rejected";
-        more = "rejected by the kernel: see explain";
-    } else if (problems.pending && !now->from_manifests) {
-        word = "pending";
-        if (problems.waiting >= 1)
-            text = xasprintf("pending for %.0f s", floor(problems.waiting));
-    } else if (problems.lost) {
-        const struct frontend_state *target = problems.lost->target;
-        char frontend[FRONTEND_TEXT_SIZE];
-        word = "claimed";
-        xjoin(&text, "%s belongs to %s", frontend_format(&target->frontend, frontend),
-              target->reserved ? "the API server" : target->winner->owner->service->id);
-        if (problems.n_lost > 1)
-            xjoin(&text, "and %zu more to others", problems.n_lost - 1);
+    const struct service *service = state->service;
+    bool lost = false, rejected = false, pending = service_is_pending(now, service->id);
+    double waiting = 0;
+    for (enum family i = 0; i < FAMILY_COUNT; i++) {
+        const struct table_view *view = &now->family[i];
+        if (!view->in_use || !service->has_cluster_ip[i])
+            continue;
+        lost = lost || view->lost;
+        pending = pending || !view->programmed;
+        waiting = fmax(waiting, view->waiting);
+        rejected = rejected || (view->refused > 0 && service_is_rejected(now, state, i));
     }
-    facts_add(to, fact_text("state", word),
-              fact_text("stateText", text   ? text
-                                     : more ? more
-                                            : word));
-    free(text);
+    if (service->skipped)
+        return service->type == TYPE_EXTERNAL_NAME ? "ExternalName" : "headless";
+    if (lost)
+        *text = xstrdup("the table is gone, or belongs to another program");
+    else if (rejected)
+        *text = xstrdup("rejected by the kernel: see explain");
+    else if (pending && !now->from_manifests && waiting >= 1)
+        *text = xasprintf("pending for %.0f s", floor(waiting));
+    if (lost || rejected || (pending && !now->from_manifests))
+        return lost ? "lost" : rejected ? "rejected" : "pending";
+    find_lost_claims(state, text);
+    return *text ? "claimed" : now->from_manifests ? "computed" : "applied";
 }
 
 /* ---- one Service ---- */
+
+typedef cJSON *describe_fn(const struct snapshot *now, const struct service_state *state);
 
 /* Counts the endpoints in the slices. Dual-stack Services have each endpoint in slices of both
  * families, so only the family with more counts. */
@@ -202,69 +139,69 @@ static void add_endpoints(const struct snapshot *now, const char *service_id, cJ
               fact_number("local", most->local));
 }
 
-static void add_addresses(cJSON *array, enum family family, const address_vec *addresses)
+static void add_addresses(cJSON *array, enum family family, const struct address *addresses,
+                          size_t n)
 {
     char text[ADDRESS_TEXT_SIZE];
-    vec_each (addresses, it)
-        facts_append_text(array, "%s", address_format(family, it, text));
+    for (size_t i = 0; i < n; i++)
+        facts_append_text(array, "%s", address_format(family, &addresses[i], text));
 }
 
 static void add_frontends(const struct service *service, cJSON *to)
 {
-    char text[ADDRESS_TEXT_SIZE];
     const struct outside *outside = service_outside(service);
     cJSON *cluster = cJSON_AddArrayToObject(to, "clusterIPs"),
           *external = cJSON_AddArrayToObject(to, "externalIPs"),
           *balancers = cJSON_AddArrayToObject(to, "loadBalancerIPs"),
           *ports = cJSON_AddArrayToObject(to, "ports");
     for (enum family i = 0; i < FAMILY_COUNT && !service->skipped; i++) {
-        if (service->has_cluster_ip[i])
-            facts_append_text(cluster, "%s", address_format(i, &service->cluster_ip[i], text));
-        add_addresses(external, i, &outside->external_ips[i]);
-        add_addresses(balancers, i, &outside->load_balancer_ips[i]);
+        add_addresses(cluster, i, &service->cluster_ip[i], service->has_cluster_ip[i]);
+        add_addresses(external, i, outside->external_ips[i].v, outside->external_ips[i].n);
+        add_addresses(balancers, i, outside->load_balancer_ips[i].v,
+                      outside->load_balancer_ips[i].n);
     }
     vec_each (&service->ports, it) {
+        const char *protocol = protocol_name(it->protocol);
         if (it->node_port)
-            facts_append_text(ports, "%u:%u/%s", it->port, it->node_port,
-                              protocol_name(it->protocol));
+            facts_append_text(ports, "%u:%u/%s", it->port, it->node_port, protocol);
         else
-            facts_append_text(ports, "%u/%s", it->port, protocol_name(it->protocol));
+            facts_append_text(ports, "%u/%s", it->port, protocol);
     }
-}
-
-static cJSON *describe_id(const struct service *service)
-{
-    cJSON *item = cJSON_CreateObject();
-    const char *name = strchr(service->id, '/') + 1;
-    facts_format(item, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
-    facts_add(item, fact_text("name", name));
-    return item;
 }
 
 static cJSON *describe(const struct snapshot *now, const struct service_state *state)
 {
     const struct service *service = state->service;
-    cJSON *item = describe_id(service);
+    cJSON *item = cJSON_CreateObject();
+    char *text = NULL;
+    facts_add_id(item, service->id);
     facts_add(item, fact_text("type", service_type_name(service->type)),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"),
               fact_number("affinitySeconds", service->affinity_timeout));
     add_frontends(service, item);
     add_endpoints(now, service->id, item);
-    if (connections_are_counted(now))
+    if (now->counting != COUNT_NOTHING)
         facts_add(item, fact_number("connections", connections_of(now, state, ALL_PORTS)));
-    add_state(now, state, item);
+    const char *word = state_of(now, state, &text);
+    facts_add(item, fact_text("state", word), fact_text("stateText", text ? text : word));
+    free(text);
     return item;
 }
 
+/* NULL if it has no connections. */
 static cJSON *describe_connections(const struct snapshot *now, const struct service_state *state)
 {
     uint64_t total = connections_of(now, state, ALL_PORTS);
-    cJSON *item = total ? describe_id(state->service) : NULL;
-    if (item)
+    cJSON *item = total ? cJSON_CreateObject() : NULL;
+    if (item) {
+        facts_add_id(item, state->service->id);
         facts_add(item, fact_number("connections", total));
+    }
     return item;
 }
+
+/* ---- all at once ---- */
 
 static bool is_selected(const struct list_query *query, const struct service *service)
 {
@@ -279,8 +216,6 @@ static bool is_selected(const struct list_query *query, const struct service *se
     return matches;
 }
 
-/* ---- all at once ---- */
-
 static cJSON *make_head(const struct snapshot *now, const char *kind)
 {
     cJSON *head = cJSON_CreateObject();
@@ -292,15 +227,14 @@ static cJSON *make_head(const struct snapshot *now, const char *kind)
 
 cJSON *list_services(const struct snapshot *now, const void *query)
 {
-    cJSON *root = make_head(now, LIST_KIND);
-    cJSON *items = cJSON_AddArrayToObject(root, "items");
+    cJSON *root = make_head(now, LIST_KIND), *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(now->policy), const struct service_state, it)
         if (is_selected(query, it->service))
             cJSON_AddItemToArray(items, describe(now, it));
     return root;
 }
 
-/* ---- in pieces ---- */
+/* ---- in pieces, in arbitrary order: [?namespace=PATTERN][&name=PATTERN] ---- */
 
 /* A piece ends with the first Service after this time. */
 #define PIECE_SECONDS 0.0003
@@ -311,7 +245,7 @@ cJSON *list_services(const struct snapshot *now, const void *query)
 
 struct walk {
     struct server *server;
-    bool connections;        /* answers /connections rather than /list */
+    describe_fn *describe;
     struct list_query query; /* its texts are owned */
     double begun;            /* clock_monotonic */
     size_t cursor;
@@ -320,63 +254,69 @@ struct walk {
     size_t sent;    /* bytes of it */
 };
 
-static void put(struct walk *walk, const char *text)
+/* Takes @text. */
+static void put(struct walk *walk, char *text)
 {
     vec_append(&walk->text, text, strlen(text));
+    free(text);
 }
 
 static void put_service(void *ctx, void *item)
 {
     struct walk *walk = ctx;
     const struct service_state *state = item;
-    cJSON *facts = !is_selected(&walk->query, state->service) ? NULL
-                   : walk->connections ? describe_connections(&walk->server->now, state)
-                                       : describe(&walk->server->now, state);
+    cJSON *facts = is_selected(&walk->query, state->service)
+                       ? walk->describe(&walk->server->now, state)
+                       : NULL;
     if (!facts)
         return;
-    char *text = facts_print(facts);
-    put(walk, walk->some ? ",\n" : "\n");
-    put(walk, text);
+    put(walk, xstrdup(walk->some ? ",\n" : "\n"));
+    put(walk, facts_print(facts));
     walk->some = true;
-    free(text);
     cJSON_Delete(facts);
 }
 
-/* Generates the next piece, if any. */
+/* Ends the list. The time of the connection counts lets a client compute rates. */
+static void put_end(struct walk *walk)
+{
+    const struct snapshot *now = &walk->server->now;
+    double counted_at = 0;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (now->family[i].ruleset)
+            counted_at =
+                clock_earlier(counted_at, ruleset_connections_read(now->family[i].ruleset));
+    put(walk, walk->describe == describe ? xstrdup("\n]}\n")
+                                         : xasprintf("\n],\"countedAt\":%.6f}\n", counted_at));
+    walk->done = true;
+}
+
 static void make_piece(struct walk *walk)
 {
     double end = clock_monotonic() + PIECE_SECONDS;
     vec_clear(&walk->text);
     walk->sent = 0;
-    if (walk->done)
-        return;
     server_read(walk->server);
     while (!walk->done && clock_monotonic() < end) {
         if (!connections_read(&walk->server->now, walk->begun - COUNTED_SECONDS))
             continue;
         walk->cursor = hash_table_scan(policy_services(walk->server->now.policy), walk->cursor,
                                        put_service, walk);
-        walk->done = walk->cursor == 0;
+        if (walk->cursor == 0)
+            put_end(walk);
     }
-    if (walk->done && walk->connections) {
-        char *text = xasprintf("\n],\"countedAt\":%.6f}\n", counted_at(&walk->server->now));
-        put(walk, text);
-        free(text);
-    } else if (walk->done) {
-        put(walk, "\n]}\n");
-    } else if (walk->text.n == 0) {
-        put(walk, "\n"); /* no Service matched, and an empty piece would end the body */
-    }
+    if (walk->text.n == 0)
+        put(walk, xstrdup("\n")); /* nothing is selected, and an empty piece would end the body */
 }
 
 static size_t send_piece(void *ctx, char *to, size_t room)
 {
     struct walk *walk = ctx;
+    if (walk->sent == walk->text.n && walk->done)
+        return 0;
     if (walk->sent == walk->text.n)
         make_piece(walk);
     size_t left = walk->text.n - walk->sent, n = left < room ? left : room;
-    if (n)
-        memcpy(to, walk->text.v + walk->sent, n);
+    memcpy(to, walk->text.v + walk->sent, n);
     walk->sent += n;
     return n;
 }
@@ -391,7 +331,8 @@ static void end(void *ctx)
     free(walk);
 }
 
-static void answer_in_pieces(struct server *server, bool connections, struct http *http)
+static void answer_in_pieces(struct server *server, struct http *http, describe_fn *item,
+                             const char *kind)
 {
     if (server->lists >= OPEN_MOST) {
         http_busy(http);
@@ -400,31 +341,27 @@ static void answer_in_pieces(struct server *server, bool connections, struct htt
     struct walk *walk = xcalloc(1, sizeof(*walk));
     *walk = (struct walk){
         .server = server,
-        .connections = connections,
+        .describe = item,
         .query = {xstrdup(http_argument(http, "namespace")), xstrdup(http_argument(http, "name"))},
         .begun = clock_monotonic()};
     server->lists++;
-    cJSON *head = make_head(&server->now, connections ? CONNECTIONS_KIND : LIST_KIND);
-    char *text = facts_print(head);
-    text[strlen(text) - 1] = '\0'; /* the closing brace comes last */
-    put(walk, text);
-    put(walk, ",\"items\":[");
-    free(text);
+    cJSON *head = make_head(&server->now, kind);
+    put(walk, facts_print(head));
     cJSON_Delete(head);
+    walk->text.n--; /* the closing brace comes last */
+    put(walk, xstrdup(",\"items\":["));
     http_json(http, 200, NULL);
     http->more = send_piece;
     http->end = end;
     http->ctx = walk;
 }
 
-/* /list[?namespace=PATTERN][&name=PATTERN] */
 void answer_list(struct server *server, struct http *http)
 {
-    answer_in_pieces(server, false, http);
+    answer_in_pieces(server, http, describe, LIST_KIND);
 }
 
-/* Likewise; omits Services without connections. */
 void answer_connections(struct server *server, struct http *http)
 {
-    answer_in_pieces(server, true, http);
+    answer_in_pieces(server, http, describe_connections, CONNECTIONS_KIND);
 }

@@ -71,7 +71,7 @@ static void write_connections(const struct snapshot *now, struct metrics_page *p
 {
     double begun = clock_monotonic();
     port_connections_vec busiest = {0};
-    if (!connections_are_counted(now))
+    if (now->counting == COUNT_NOTHING)
         return;
     while (!connections_read(now, begun - COUNTED_SECONDS) &&
            clock_monotonic() < begun + READ_SECONDS)

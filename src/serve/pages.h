@@ -42,13 +42,17 @@ char *status_text(const struct snapshot *now);
 
 page_fn answer_programmed;
 
+/** Whether the kernel rejected a frontend of @service. */
+bool service_is_rejected(const struct snapshot *now, const struct service_state *service,
+                         enum family family);
+
+/** Whether a version of the Service @id or of its slices is not applied yet. */
+bool service_is_pending(const struct snapshot *now, const char *id);
+
 /* ---- list.c: pages that are generated in pieces of less than a millisecond, so that the loop
  * handles other events in between ---- */
 
 page_fn answer_list, answer_connections;
-
-/** Whether connections are counted in any family. */
-bool connections_are_counted(const struct snapshot *now);
 
 /** Whether the connection counts date from @since (clock_monotonic) or later; if not, reads a piece
  * of them. */
