@@ -104,7 +104,7 @@ struct port_state {
     struct service_state *owner;  /* NULL: removed */
     struct port_state *next;      /* of the same Service, by family, protocol, name and index */
     struct claim *claims;         /* chained by next_of_port */
-    struct port_details *details; /* of src/policy/ports.h; may be NULL */
+    struct port_details *details; /* of src/policy/state.h; may be NULL */
     uint32_t index : 24;          /* in the Service's ports */
     uint32_t protocol : 8;
     uint32_t id;        /* of its routes: unique, never 0 */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "claims.h"
+/*
+ * Assigns frontends to the service ports that claim them. If several ports claim one frontend, the
+ * losers are logged and reported as events on their Services, and the conflict is counted. The same
+ * goes for external and load-balancer addresses that claim a frontend of the API server: a Service
+ * that took it would cut off this node, and with it the way to repair that Service.
+ */
+#include "state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +13,13 @@
 /* The number of frontends that cost as much to claim as one backend to pass on and program. */
 #define CLAIMS_A_BACKEND 8
 
-void claims_mark(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
+void claims_mark(struct policy *policy, struct frontend_state *target, enum queue queue)
 {
     target->dirty = true;
     if (target->queued & 1U << queue)
         return;
     target->queued |= 1U << queue;
-    vec_push(&claims->dirty[queue], target);
+    vec_push(&policy->dirty[queue].frontends, target);
 }
 
 /* ---- adding and dropping claims ---- */
@@ -23,15 +29,15 @@ static struct hash_key key_of(const struct hash_link *link)
     return hash_key_of_frontend(&((const struct frontend_state *)link)->frontend);
 }
 
-static struct frontend_state *find(const struct claims *claims, const struct frontend *frontend)
+static struct frontend_state *find(const struct policy *policy, const struct frontend *frontend)
 {
-    return hash_table_find(&claims->targets, key_of, hash_key_of_frontend(frontend));
+    return hash_table_find(&policy->frontends, key_of, hash_key_of_frontend(frontend));
 }
 
-const struct frontend_state *claims_find(const struct claims *claims,
-                                         const struct frontend *frontend)
+const struct frontend_state *policy_find_frontend(const struct policy *policy,
+                                                  const struct frontend *frontend)
 {
-    struct frontend_state *target = find(claims, frontend);
+    struct frontend_state *target = find(policy, frontend);
     return target && target->claims ? target : NULL;
 }
 
@@ -57,14 +63,14 @@ static void begin(struct port_state *port)
         claim->renewed = 0;
 }
 
-static void add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
+static void add(struct policy *policy, struct port_state *port, const struct frontend *frontend,
                 enum claim_kind kind)
 {
-    struct frontend_state *target = find(claims, frontend);
+    struct frontend_state *target = find(policy, frontend);
     if (!target) {
         target = xcalloc(1, sizeof(*target));
         target->frontend = *frontend;
-        hash_table_add(&claims->targets, key_of, &target->link);
+        hash_table_add(&policy->frontends, key_of, &target->link);
     }
     struct claim *claim = claim_of_port(port, target);
     if (!claim) {
@@ -74,7 +80,7 @@ static void add(struct claims *claims, struct port_state *port, const struct fro
                                 .next_of_port = port->claims,
                                 .next_of_target = target->claims};
         port->claims = target->claims = claim;
-        claims->conflicts += ++target->n_claims == 2;
+        policy->conflicts += ++target->n_claims == 2;
     }
     claim->renewed |= (uint8_t)kind;
 }
@@ -109,57 +115,57 @@ static bool nth_claim(const struct port_state *port, const address_vec *node_por
     return false;
 }
 
-bool claims_renew(struct claims *claims, struct port_state *port, const address_vec *node_ports,
-                  size_t *left)
-{
-    struct frontend frontend;
-    enum claim_kind kind;
-    if (port->renewed == 0)
-        begin(port);
-    while (nth_claim(port, node_ports, port->renewed, &frontend, &kind)) {
-        if (*left == 0)
-            return false;
-        add(claims, port, &frontend, kind);
-        *left -= port->renewed++ % CLAIMS_A_BACKEND == 0;
-    }
-    port->renew = false;
-    return true;
-}
-
-static void drop(struct claims *claims, struct claim *claim, enum claims_queue queue)
+static void drop(struct policy *policy, struct claim *claim, enum queue queue)
 {
     struct frontend_state *target = claim->target;
     struct claim **at = &target->claims;
     while (*at != claim)
         at = &(*at)->next_of_target;
     *at = claim->next_of_target;
-    claims->conflicts -= --target->n_claims == 1;
+    policy->conflicts -= --target->n_claims == 1;
     if (target->winner == claim->port)
         target->winner = NULL;
-    claims_mark(claims, target, queue);
+    claims_mark(policy, target, queue);
     free(claim);
 }
 
-void claims_end(struct claims *claims, struct port_state *port, enum claims_queue queue)
+static void end(struct policy *policy, struct port_state *port, enum queue queue)
 {
     for (struct claim **at = &port->claims; *at;) {
         struct claim *claim = *at;
         if (claim->renewed) {
             if (port->whole ? claim->target->n_claims > 1 : claim->kinds != claim->renewed)
-                claims_mark(claims, claim->target, queue); /* its rank may have changed */
+                claims_mark(policy, claim->target, queue); /* its rank may have changed */
             claim->kinds = claim->renewed;
             at = &claim->next_of_port;
             continue;
         }
         *at = claim->next_of_port;
-        drop(claims, claim, queue);
+        drop(policy, claim, queue);
     }
 }
 
-void claims_drop(struct claims *claims, struct port_state *port, enum claims_queue queue)
+void claims_renew(struct policy *policy, struct port_state *port)
+{
+    const address_vec *node_ports = &policy->node_port_addresses[port->family];
+    struct frontend frontend;
+    enum claim_kind kind;
+    if (port->renewed == 0)
+        begin(port);
+    while (nth_claim(port, node_ports, port->renewed, &frontend, &kind)) {
+        if (policy->left == 0)
+            return;
+        add(policy, port, &frontend, kind);
+        policy->left -= port->renewed++ % CLAIMS_A_BACKEND == 0;
+    }
+    port->renew = false;
+    end(policy, port, policy_queue(policy, port->owner->service));
+}
+
+void claims_drop(struct policy *policy, struct port_state *port, enum queue queue)
 {
     begin(port);
-    claims_end(claims, port, queue);
+    end(policy, port, queue);
 }
 
 /* ---- the winner ---- */
@@ -215,7 +221,7 @@ const char *claims_reason(const struct claim *winner, const struct claim *loser)
 
 /* Takes @note. Nodes with the same objects report the same event, so one report is enough, except
  * for node ports, which each node has at its own address. */
-static void report(const struct claims *claims, const struct claim *claim, unsigned kinds,
+static void report(const struct policy *policy, const struct claim *claim, unsigned kinds,
                    enum event_type type, const char *reason, char *note)
 {
     const struct service *service = service_of(claim);
@@ -227,22 +233,22 @@ static void report(const struct claims *claims, const struct claim *claim, unsig
                                        .action = "AssignFrontend",
                                        .note = note,
                                        .everywhere = !(kinds & CLAIM_NODE_PORT)};
-    event_report(claims->events, &event);
+    event_report(policy->config.events, &event);
     free(note);
 }
 
 /* @winner takes the frontend over from another claim. */
-static void log_taken_over(const struct claims *claims, const struct claim *winner)
+static void log_taken_over(const struct policy *policy, const struct claim *winner)
 {
     char text[FRONTEND_TEXT_SIZE];
     frontend_format(&winner->target->frontend, text);
     log_info("policy", "frontend=%s now belongs to service=%s", text, service_of(winner)->id);
-    report(claims, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver",
+    report(policy, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver",
            xasprintf("%s now belongs to this Service", text));
 }
 
 /* Logs the claims that lose to @winner, or to the API server (NULL). */
-static void log_losers(const struct claims *claims, const struct frontend_state *target,
+static void log_losers(const struct policy *policy, const struct frontend_state *target,
                        const struct claim *winner)
 {
     static const char reserved[] = "is not programmed: the API server uses that address and port";
@@ -255,14 +261,14 @@ static void log_losers(const struct claims *claims, const struct frontend_state 
         const char *loser = service_of(claim)->id;
         if (!winner) {
             log_warn("policy", "frontend=%s of service=%s %s", text, loser, reserved);
-            report(claims, claim, claim->kinds, EVENT_WARNING, "FrontendReserved",
+            report(policy, claim, claim->kinds, EVENT_WARNING, "FrontendReserved",
                    xasprintf("%s %s", text, reserved));
             continue;
         }
         const char *other = service_of(winner)->id, *why = claims_reason(winner, claim);
         log_warn("policy", "frontend=%s of service=%s goes to service=%s, which %s", text, loser,
                  other, why);
-        report(claims, claim, claim->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
+        report(policy, claim, claim->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
                xasprintf("%s goes to Service %s, which %s", text, other, why));
     }
 }
@@ -281,18 +287,18 @@ static int compare_frontends(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct frontend));
 }
 
-static bool is_reserved(const struct claims *claims, const struct frontend *frontend)
+static bool is_reserved(const struct policy *policy, const struct frontend *frontend)
 {
     for (int i = 0; i < RESERVED_LISTS; i++)
-        if (claims->reserved[i].n && bsearch(frontend, claims->reserved[i].v, claims->reserved[i].n,
+        if (policy->reserved[i].n && bsearch(frontend, policy->reserved[i].v, policy->reserved[i].n,
                                              sizeof(*frontend), compare_frontends))
             return true;
     return false;
 }
 
-void claims_reserve(struct claims *claims, enum reserved_list which, frontend_vec frontends)
+void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends)
 {
-    frontend_vec *known = &claims->reserved[which], before = *known;
+    frontend_vec *known = &policy->reserved[which], before = *known;
     if (frontends.n)
         qsort(frontends.v, frontends.n, sizeof(*frontends.v), compare_frontends);
     *known = frontends;
@@ -301,60 +307,60 @@ void claims_reserve(struct claims *claims, enum reserved_list which, frontend_ve
         const frontend_vec *both[] = {&before, known};
         for (int i = 0; i < 2; i++) {
             vec_each (both[i], frontend) {
-                struct frontend_state *target = find(claims, frontend);
-                if (target && target->reserved != is_reserved(claims, frontend))
-                    claims_mark(claims, target, CLAIMS_FEW);
+                struct frontend_state *target = find(policy, frontend);
+                if (target && target->reserved != is_reserved(policy, frontend))
+                    claims_mark(policy, target, QUEUE_FEW);
             }
         }
     }
     vec_free(&before);
 }
 
-const struct claim *claims_decide(struct claims *claims, struct frontend_state *target)
+const struct claim *claims_decide(struct policy *policy, struct frontend_state *target)
 {
     const struct claim *first = first_of(target);
-    bool reserved = first && rank_of(first) == RANK_NAMED && is_reserved(claims, &target->frontend);
+    bool reserved = first && rank_of(first) == RANK_NAMED && is_reserved(policy, &target->frontend);
     const struct claim *winner = reserved ? NULL : first;
     const struct port_state *port = winner ? winner->port : NULL;
     if (winner && winner->logged)
-        log_taken_over(claims, winner);
+        log_taken_over(policy, winner);
     if (target->winner != port || target->reserved != reserved)
         for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
             claim->logged = false;
-    claims->withheld += reserved;
-    claims->withheld -= target->reserved;
+    policy->withheld += reserved;
+    policy->withheld -= target->reserved;
     target->winner = port;
     target->reserved = reserved;
-    log_losers(claims, target, winner);
+    log_losers(policy, target, winner);
     return winner;
 }
 
-static void forget(struct claims *claims, struct frontend_state *target)
+static void forget(struct policy *policy, struct frontend_state *target)
 {
-    hash_table_remove(&claims->targets, &target->link);
+    hash_table_remove(&policy->frontends, &target->link);
     free(target);
 }
 
-void claims_unmark(struct claims *claims, struct frontend_state *target, enum claims_queue queue)
+void claims_unmark(struct policy *policy, struct frontend_state *target, enum queue queue)
 {
     target->dirty = false;
     target->queued &= ~(1U << queue);
     if (!target->claims && !target->queued)
-        forget(claims, target);
+        forget(policy, target);
 }
 
-void claims_clear(struct claims *claims)
+void claims_clear(struct policy *policy)
 {
-    hash_table_each (&claims->targets, struct frontend_state, target) {
+    hash_table_each (&policy->frontends, struct frontend_state, target) {
         struct claim *claim, *next;
         for (claim = target->claims; claim; claim = next) {
             next = claim->next_of_target;
             free(claim);
         }
-        forget(claims, target);
+        forget(policy, target);
     }
-    for (int queue = 0; queue < CLAIMS_QUEUES; queue++)
-        vec_free(&claims->dirty[queue]);
+    for (int queue = 0; queue < QUEUES; queue++)
+        vec_free(&policy->dirty[queue].frontends);
     for (int i = 0; i < RESERVED_LISTS; i++)
-        vec_free(&claims->reserved[i]);
+        vec_free(&policy->reserved[i]);
 }

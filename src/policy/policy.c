@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy.h"
+/* What marks service ports and frontends dirty, and the syncs that decide them. */
+#include "state.h"
 
-#include "claims.h"
-#include "health_checks.h"
-#include "routes.h"
-#include "selection.h"
+#include "kube-nftd/table.h"
 
 #include <linux/in.h>
 #include <stdlib.h>
@@ -17,46 +15,19 @@
 /* At most this many Services are named in the log line of a commit. */
 #define NAMED 5
 
-struct policy {
-    const struct endpoint_slice_cache *slices;
-    struct routes routes;
-    struct surroundings here; /* its names are interned */
-    address_vec node_port_addresses[FAMILY_COUNT];
-    struct ports ports;
-    struct claims claims;
-    bool api_server_changed; /* slices of API_SERVER changed */
-    struct health_checks *health_checks;
-    VEC(char *) changed;      /* ids of Services, possibly repeated; for the log */
-    struct decision decision; /* the last one */
-    size_t few;               /* the cost of a Service's frontends above which it is deferred */
-    bool some_node_named, own_node_named;
-    struct ports_without_local without_local[FAMILY_COUNT];
-};
-
 #define API_SERVER "default/kubernetes"
 
-void policy_free(struct policy *policy)
+void policy_spend(struct policy *policy, size_t cost)
 {
-    claims_clear(&policy->claims);
-    ports_clear(&policy->ports);
-    health_checks_clear(policy->health_checks);
-    free(policy->health_checks);
-    policy_mark_applied(policy);
-    decision_free(&policy->decision);
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&policy->node_port_addresses[family]);
-    intern_release(policy->here.location.node_name);
-    intern_release(policy->here.location.zone);
-    free(policy);
+    policy->left -= cost < policy->left ? cost : policy->left;
 }
 
-/* Services with many frontends, which are expensive to claim and pass on, are deferred. */
-static enum claims_queue queue_of(const struct policy *policy, const struct service *service)
+enum queue policy_queue(const struct policy *policy, const struct service *service)
 {
     const struct outside *outside = service_outside(service);
     size_t of_port = 0, node_ports = 0, n = 0;
     if (policy->few == SIZE_MAX)
-        return CLAIMS_FEW;
+        return QUEUE_FEW;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         of_port += 1 + outside->external_ips[family].n +
                    outside->load_balancer_ips[family].n *
@@ -65,7 +36,7 @@ static enum claims_queue queue_of(const struct policy *policy, const struct serv
     }
     for (size_t i = 0; i < service->ports.n && n <= policy->few; i++)
         n += 1 + of_port + (service->ports.v[i].node_port ? node_ports : 0);
-    return n <= policy->few ? CLAIMS_FEW : CLAIMS_MANY;
+    return n <= policy->few ? QUEUE_FEW : QUEUE_MANY;
 }
 
 /* ---- changes of Services and endpoints ---- */
@@ -86,14 +57,11 @@ static void on_service_changed(void *ctx, const struct service *before, const st
 {
     struct policy *policy = ctx;
     const char *id = (after ? after : before)->id;
-    struct port_state *gone = ports_change(&policy->ports, before, after);
-    enum claims_queue queue = gone ? queue_of(policy, before) : CLAIMS_FEW;
     record_changed(policy, id);
-    for (; gone; gone = gone->next)
-        claims_drop(&policy->claims, gone, queue);
-    routes_change_cluster_ips(&policy->routes, before, after);
+    ports_change(policy, before, after);
+    routes_change_cluster_ips(policy, before, after);
     if (has_health_check(before) || has_health_check(after))
-        health_checks_mark(policy->health_checks, id);
+        health_checks_mark(policy, id);
 }
 
 static bool is_local_ready(const struct slice_endpoint *endpoint, const struct location *here)
@@ -116,7 +84,7 @@ static bool change_port(struct policy *policy, struct port_state *port,
     if (deltas->n == 0)
         return false;
     port->whole = !port_add_deltas(port, deltas, here, &seen);
-    ports_mark(&policy->ports, port);
+    port_mark(policy, port);
     policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
     policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
     vec_each (deltas, it)
@@ -127,7 +95,7 @@ static bool change_port(struct policy *policy, struct port_state *port,
 static void on_slice_changed(void *ctx, const struct slice_change *change)
 {
     struct policy *policy = ctx;
-    const struct service_state *state = ports_find(&policy->ports, change->service_id);
+    const struct service_state *state = policy_find_service(policy, change->service_id);
     bool recheck = false, affected = false;
     policy->api_server_changed =
         policy->api_server_changed || strcmp(change->service_id, API_SERVER) == 0;
@@ -140,35 +108,39 @@ static void on_slice_changed(void *ctx, const struct slice_change *change)
     if (affected)
         record_changed(policy, change->service_id);
     if (recheck && has_health_check(state->service))
-        health_checks_mark(policy->health_checks, change->service_id);
+        health_checks_mark(policy, change->service_id);
 }
 
 struct policy *policy_new(const struct policy_config *config)
 {
     struct policy *policy = xcalloc(1, sizeof(*policy));
-    struct health_checks *checks = xcalloc(1, sizeof(*checks));
-    *checks = (struct health_checks){
-        .caches = config->caches, .report = config->health_check, .health = config->health};
-    policy->slices = config->caches->slices;
-    policy->routes.flows = config->flows;
-    policy->few = SIZE_MAX;
+    policy->config = *config;
     policy->here.location.node_name = intern(config->node_name);
-    policy->claims.events = config->events;
-    policy->health_checks = checks;
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        policy->routes.tables[family] = config->tables[family];
-        checks->in_use[family] = config->health && config->tables[family];
-    }
+    policy->few = SIZE_MAX;
     config->caches->follower =
         (struct cache_follower){on_service_changed, on_slice_changed, policy};
     return policy;
+}
+
+void policy_free(struct policy *policy)
+{
+    claims_clear(policy);
+    ports_clear(policy);
+    health_checks_clear(policy);
+    policy_mark_applied(policy);
+    decision_free(&policy->decision);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        vec_free(&policy->node_port_addresses[family]);
+    intern_release(policy->here.location.node_name);
+    intern_release(policy->here.location.zone);
+    free(policy);
 }
 
 /* ---- changes of the node ---- */
 
 /* Runs the statement for each service port. */
 #define each_port(policy, port)                                                                    \
-    hash_table_each (&(policy)->ports.services, struct service_state, service)                     \
+    hash_table_each (&(policy)->services, struct service_state, service)                           \
         for (struct port_state *port = service->ports; port; port = port->next)
 
 void policy_set_zone(struct policy *policy, const char *zone)
@@ -183,7 +155,7 @@ void policy_set_zone(struct policy *policy, const char *zone)
         if (port_counts(port).n[SORT_ANY] == 0)
             continue;
         port->whole = true;
-        ports_mark(&policy->ports, port);
+        port_mark(policy, port);
     }
 }
 
@@ -202,7 +174,7 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
             outside->load_balancer_ips[family].n == 0)
             continue;
         port->whole = true;
-        ports_mark(&policy->ports, port);
+        port_mark(policy, port);
     }
 }
 
@@ -219,7 +191,7 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
             continue;
         port->renew = true;
         port->renewed = 0;
-        ports_mark(&policy->ports, port);
+        port_mark(policy, port);
     }
 }
 
@@ -227,7 +199,7 @@ void policy_set_api_server(struct policy *policy, const struct frontend *peers, 
 {
     frontend_vec frontends = {0};
     vec_append(&frontends, peers, n);
-    claims_reserve(&policy->claims, RESERVED_PEERS, frontends);
+    claims_reserve(policy, RESERVED_PEERS, frontends);
 }
 
 static void add_endpoints(frontend_vec *frontends, const struct endpoint_slice *slice)
@@ -243,13 +215,14 @@ static void add_endpoints(frontend_vec *frontends, const struct endpoint_slice *
 static void reserve_endpoints(struct policy *policy)
 {
     frontend_vec frontends = {0};
+    const struct endpoint_slice_cache *slices = policy->config.caches->slices;
     const struct endpoint_slice *slice;
     if (!policy->api_server_changed)
         return;
     policy->api_server_changed = false;
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(policy->slices, API_SERVER, i)); i++)
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(slices, API_SERVER, i)); i++)
         add_endpoints(&frontends, slice);
-    claims_reserve(&policy->claims, RESERVED_ENDPOINTS, frontends);
+    claims_reserve(policy, RESERVED_ENDPOINTS, frontends);
 }
 
 /* ---- passing decisions on ---- */
@@ -257,37 +230,37 @@ static void reserve_endpoints(struct policy *policy)
 static void decide(struct policy *policy, const struct port_state *port)
 {
     policy_decide(policy, port, &policy->decision);
-    routes_spend(&policy->routes, policy->decision.endpoints.n / ENDPOINTS_A_BACKEND);
+    policy_spend(policy, policy->decision.endpoints.n / ENDPOINTS_A_BACKEND);
 }
 
 static void decide_frontend(struct policy *policy, struct frontend_state *target)
 {
-    const struct claim *winner = claims_decide(&policy->claims, target);
+    const struct claim *winner = claims_decide(policy, target);
     if (!winner) {
-        routes_remove_frontend(&policy->routes, target);
+        routes_remove_frontend(policy, target);
         return;
     }
     if (winner->port->whole) { /* its backends may be outdated; its sync sets this frontend too */
-        routes_spend(&policy->routes, 1);
+        policy_spend(policy, 1);
         return;
     }
     if (policy->decision.port != winner->port)
         decide(policy, winner->port);
-    routes_set_frontend(&policy->routes, &policy->decision, winner);
+    routes_set_frontend(policy, winner);
 }
 
 /* Passes on the frontends that only the decided @port claims, within the budget. Contested ones
  * wait until all ports know whether they have endpoints. */
-static void sync_frontends(struct policy *policy, struct port_state *port, bool flipped)
+static void pass_frontends(struct policy *policy, struct port_state *port, bool flipped)
 {
-    enum claims_queue queue = queue_of(policy, port->owner->service);
+    enum queue queue = policy_queue(policy, port->owner->service);
     for (struct claim *it = port->claims; it; it = it->next_of_port) {
         struct frontend_state *target = it->target;
-        if (target->n_claims == 1 && policy->routes.left > 0) {
+        if (target->n_claims == 1 && policy->left > 0) {
             target->dirty = false;
             decide_frontend(policy, target);
         } else if (target->n_claims == 1 || flipped || target->winner == port) {
-            claims_mark(&policy->claims, target, queue);
+            claims_mark(policy, target, queue);
         }
     }
 }
@@ -318,11 +291,11 @@ static void look_for_node_names(struct policy *policy)
 static void sync_port(struct policy *policy, struct port_state *port)
 {
     const bool whole = port->whole, had_any = port->has_any;
-    routes_spend(&policy->routes, 1);
+    policy_spend(policy, 1);
     port->dirty = port->whole = false;
     if (!port->owner) {
         count_lacking(policy, port, false, false);
-        routes_remove_port(&policy->routes, port);
+        routes_remove_port(policy, port);
         port_free(port);
         return;
     }
@@ -337,91 +310,85 @@ static void sync_port(struct policy *policy, struct port_state *port)
     count_lacking(policy, port, lacks && only_local_endpoints(port, false),
                   lacks && only_local_endpoints(port, true));
     if (whole) {
-        routes_set_port(&policy->routes, port, &policy->decision);
-        sync_frontends(policy, port, had_any != port->has_any);
-    } else if (!routes_change_port(&policy->routes, port)) {
+        routes_set_port(policy, port);
+        pass_frontends(policy, port, had_any != port->has_any);
+    } else if (!routes_change_port(policy, port)) {
         if (policy->decision.port != port)
             decide(policy, port);
-        routes_set_port(&policy->routes, port, &policy->decision);
+        routes_set_port(policy, port);
     }
     port_forget_deltas(port);
 }
 
 /* ---- syncs ---- */
 
-static void renew_claims(struct policy *policy, struct port_state *port)
-{
-    const address_vec *node_ports = &policy->node_port_addresses[port->family];
-    if (claims_renew(&policy->claims, port, node_ports, &policy->routes.left))
-        claims_end(&policy->claims, port, queue_of(policy, port->owner->service));
-}
-
 /* Moves the ports of Services with expensive frontends behind the others. */
 static void defer_many(struct policy *policy)
 {
-    port_state_vec *dirty = &policy->ports.dirty;
+    port_state_vec *ports = &policy->dirty[QUEUE_FEW].ports;
     size_t n = 0;
-    vec_each (dirty, it) {
+    vec_each (ports, it) {
         struct port_state *port = *it;
-        if (port->owner && queue_of(policy, port->owner->service) == CLAIMS_MANY)
-            vec_push(&policy->ports.late, port);
+        if (port->owner && policy_queue(policy, port->owner->service) == QUEUE_MANY)
+            vec_push(&policy->dirty[QUEUE_MANY].ports, port);
         else
-            dirty->v[n++] = port;
+            ports->v[n++] = port;
     }
-    dirty->n = n;
+    ports->n = n;
 }
 
 /* Once a Service has spent more than policy->few, its remaining ports, usually adjacent, are
- * deferred. Returns true if no port is left in @ports. */
-static bool sync_ports(struct policy *policy, port_state_vec *ports, size_t most)
+ * deferred. */
+static void sync_ports(struct policy *policy, enum queue queue, size_t most)
 {
+    port_state_vec *ports = &policy->dirty[queue].ports;
     const struct service_state *owner = NULL;
     size_t i, n = ports->n, before = most;
-    policy->routes.left = most; /* claims first: the winners then change less often */
-    for (i = 0; i < n && policy->routes.left > 0; i++)
+    policy->left = most; /* claims first: the winners then change less often */
+    for (i = 0; i < n && policy->left > 0; i++)
         if (ports->v[i]->renew)
-            renew_claims(policy, ports->v[i]);
-    policy->routes.left = most;
-    for (i = 0; i < n && policy->routes.left > 0 && !ports->v[i]->renew; i++) {
+            claims_renew(policy, ports->v[i]);
+    policy->left = most;
+    for (i = 0; i < n && policy->left > 0 && !ports->v[i]->renew; i++) {
         struct port_state *port = ports->v[i];
         if (owner != port->owner)
-            before = policy->routes.left;
+            before = policy->left;
         owner = port->owner;
-        if (ports == &policy->ports.dirty && owner && before - policy->routes.left > policy->few)
-            vec_push(&policy->ports.late, port);
+        if (queue == QUEUE_FEW && owner && before - policy->left > policy->few)
+            vec_push(&policy->dirty[QUEUE_MANY].ports, port);
         else
             sync_port(policy, port);
     }
     vec_drop_first(ports, i);
-    return ports->n == 0;
 }
 
-static bool sync_dirty_frontends(struct policy *policy, enum claims_queue queue, size_t most)
+static void sync_frontends(struct policy *policy, enum queue queue, size_t most)
 {
-    size_t i, n = policy->claims.dirty[queue].n;
-    policy->routes.left = most;
-    for (i = 0; i < n && policy->routes.left > 0; i++) {
-        struct frontend_state *target = policy->claims.dirty[queue].v[i];
+    size_t i, n = policy->dirty[queue].frontends.n;
+    policy->left = most;
+    for (i = 0; i < n && policy->left > 0; i++) {
+        struct frontend_state *target = policy->dirty[queue].frontends.v[i];
         if (target->dirty)
             decide_frontend(policy, target);
-        claims_unmark(&policy->claims, target, queue);
+        claims_unmark(policy, target, queue);
     }
-    vec_drop_first(&policy->claims.dirty[queue], i);
-    return policy->claims.dirty[queue].n == 0;
+    vec_drop_first(&policy->dirty[queue].frontends, i);
 }
 
 bool policy_sync_some(struct policy *policy, size_t most)
 {
-    struct ports *ports = &policy->ports;
+    size_t left = 0;
     reserve_endpoints(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
     defer_many(policy);
-    bool all = sync_ports(policy, &ports->dirty, most);
-    all = sync_ports(policy, &ports->late, most) && all;
-    all = sync_dirty_frontends(policy, CLAIMS_FEW, most) && all;
-    all = sync_dirty_frontends(policy, CLAIMS_MANY, most) && all;
+    for (enum queue queue = 0; queue < QUEUES; queue++)
+        sync_ports(policy, queue, most);
+    for (enum queue queue = 0; queue < QUEUES; queue++) {
+        sync_frontends(policy, queue, most);
+        left += policy->dirty[queue].ports.n + policy->dirty[queue].frontends.n;
+    }
     policy->decision.port = NULL; /* its borrowed pointers expire */
-    return all;
+    return left == 0;
 }
 
 void policy_sync(struct policy *policy)
@@ -436,23 +403,18 @@ static bool port_waits(const struct policy *policy, const struct port_state *por
     for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
         if (claim->target->dirty)
             return true;
-    return routes_port_is_waiting(&policy->routes, port);
+    const struct table *table = policy->config.tables[port->family];
+    return table && ruleset_port_is_waiting(table_ruleset(table), port->id);
 }
 
 bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
 {
     const struct policy *policy = ctx;
-    const struct service_state *service = ports_find(&policy->ports, service_id);
+    const struct service_state *service = policy_find_service(policy, service_id);
     for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
         if (port->family == family && port_waits(policy, port))
             return true;
     return false;
-}
-
-void policy_sync_health_checks(struct policy *policy, enum family family)
-{
-    health_checks_sync(policy->health_checks, family, &policy->here.location, policy_service_waits,
-                       policy);
 }
 
 /* ---- the log ---- */
@@ -491,37 +453,9 @@ void policy_mark_applied(struct policy *policy)
 
 /* ---- queries ---- */
 
-const struct frontend_state *policy_find_frontend(const struct policy *policy,
-                                                  const struct frontend *frontend)
-{
-    return claims_find(&policy->claims, frontend);
-}
-
-const struct service_state *policy_find_service(const struct policy *policy, const char *id)
-{
-    return ports_find(&policy->ports, id);
-}
-
-const struct hash_table *policy_services(const struct policy *policy)
-{
-    return &policy->ports.services;
-}
-
-void policy_decide(const struct policy *policy, const struct port_state *port,
-                   struct decision *decision)
-{
-    decision_make(decision, policy->slices, &policy->here, port);
-}
-
-size_t policy_local_ready(const struct policy *policy, const struct service *service,
-                          enum family family)
-{
-    return health_checks_count(policy->health_checks, service, family, &policy->here.location);
-}
-
 char *policy_owner(const struct policy *policy, const struct frontend *frontend)
 {
-    const struct frontend_state *target = claims_find(&policy->claims, frontend);
+    const struct frontend_state *target = policy_find_frontend(policy, frontend);
     if (!target || !target->winner || !target->winner->owner)
         return NULL;
     return port_state_name(target->winner);
@@ -532,8 +466,8 @@ struct policy_view policy_view(const struct policy *policy)
     return (struct policy_view){
         .here = &policy->here,
         .node_port_addresses = policy->node_port_addresses,
-        .conflicts = policy->claims.conflicts,
-        .reserved = policy->claims.withheld,
+        .conflicts = policy->conflicts,
+        .reserved = policy->withheld,
         .without_local = {policy->without_local[0], policy->without_local[1]},
         .node_never_named = policy->some_node_named && !policy->own_node_named,
     };

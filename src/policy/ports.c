@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "ports.h"
-
-#include "selection.h"
+/* The service ports of all Services, and the changes to their endpoints between two syncs. */
+#include "state.h"
 
 #include <linux/in.h>
 #include <stdlib.h>
@@ -12,9 +11,14 @@ static struct hash_key key_of(const struct hash_link *link)
     return hash_key_of_text(((const struct service_state *)link)->service->id);
 }
 
-struct service_state *ports_find(const struct ports *ports, const char *service_id)
+const struct service_state *policy_find_service(const struct policy *policy, const char *id)
 {
-    return hash_table_find(&ports->services, key_of, hash_key_of_text(service_id));
+    return hash_table_find(&policy->services, key_of, hash_key_of_text(id));
+}
+
+const struct hash_table *policy_services(const struct policy *policy)
+{
+    return &policy->services;
 }
 
 const struct service_port *port_state_spec(const struct port_state *port)
@@ -34,10 +38,10 @@ char *port_state_name(const struct port_state *port)
     return xasprintf("%s%s%s", port->owner->service->id, *name ? ":" : "", name);
 }
 
-void ports_mark(struct ports *ports, struct port_state *port)
+void port_mark(struct policy *policy, struct port_state *port)
 {
     if (!port->dirty)
-        vec_push(&ports->dirty, port);
+        vec_push(&policy->dirty[QUEUE_FEW].ports, port); /* a sync defers it if necessary */
     port->dirty = true;
 }
 
@@ -61,14 +65,6 @@ static int compare_names(const struct service_port *a, const struct service_port
     return a->name == b->name ? 0 : strcmp(a->name, b->name);
 }
 
-/* Compares @port, of @service, with @spec in @family. */
-static int compare(const struct port_state *port, const struct service *service, int family,
-                   const struct service_port *spec)
-{
-    int order = (int)port->family - family;
-    return order ? order : compare_names(&service->ports.v[port->index], spec);
-}
-
 /* By protocol and name, then by index. */
 static int compare_specs(const void *a, const void *b)
 {
@@ -80,7 +76,7 @@ static int compare_specs(const void *a, const void *b)
 
 /* ---- changes of Services ---- */
 
-static struct port_state *new_port(struct ports *ports, struct service_state *owner, int family,
+static struct port_state *new_port(struct policy *policy, struct service_state *owner, int family,
                                    uint8_t protocol)
 {
     struct port_state *port = xcalloc(1, sizeof(*port));
@@ -88,95 +84,105 @@ static struct port_state *new_port(struct ports *ports, struct service_state *ow
     port->family = (uint8_t)family & 1;
     port->protocol = protocol;
     /* Ids are not reused soon, as state under an old id may not be cleaned up yet. */
-    ports->last_id = ports->last_id % MOST_ROUTE_ID + 1;
-    port->id = ports->last_id;
+    policy->last_id = policy->last_id % MOST_ROUTE_ID + 1;
+    port->id = policy->last_id;
     return port;
 }
 
-/* Chains the ports of the owner's Service to @end, in order: matching ports of @old, which belong
- * to the Service @before, and new ones. Unmatched ports of @old go to @gone. */
-static void chain_ports(struct ports *ports, struct service_state *owner,
-                        const struct service *before, struct port_state *old,
-                        struct port_state **end, struct port_state **gone)
+static void remove_port(struct policy *policy, struct port_state *port, enum queue queue)
+{
+    claims_drop(policy, port, queue);
+    port->owner = NULL;
+    port->renew = false;
+    port->whole = true;
+    port_mark(policy, port);
+}
+
+/* Negative if @port, of the Service @before, sorts before @spec in @family. */
+static int compare(const struct port_state *port, const struct service *before, int family,
+                   const struct service_port *spec)
+{
+    int order = (int)port->family - family;
+    return order ? order : compare_names(&before->ports.v[port->index], spec);
+}
+
+/* Chains the ports of the owner's Service in order: matching ports of @old, which belong to the
+ * Service @before, and new ones. Removes the others of @old. */
+static void chain_ports(struct policy *policy, struct service_state *owner,
+                        const struct service *before, struct port_state *old)
 {
     const struct service *service = owner->service;
-    vec_clear_few(&ports->order);
+    const enum queue queue = before ? policy_queue(policy, before) : QUEUE_FEW;
+    struct port_state **end = &owner->ports, *next;
+    vec_clear_few(&policy->order);
     for (size_t i = 0; service && !service->skipped && i < service->ports.n; i++)
-        vec_push(&ports->order, &service->ports.v[i]);
-    if (ports->order.n > 1)
-        qsort(ports->order.v, ports->order.n, sizeof(*ports->order.v), compare_specs);
+        vec_push(&policy->order, &service->ports.v[i]);
+    if (policy->order.n > 1)
+        qsort(policy->order.v, policy->order.n, sizeof(*policy->order.v), compare_specs);
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        vec_each (&ports->order, spec) {
+        vec_each (&policy->order, spec) {
             int order = 1;
             if (!service->has_cluster_ip[family])
                 break;
-            for (; old && (order = compare(old, before, family, *spec)) < 0; old = old->next) {
-                *gone = old;
-                gone = &old->next;
+            for (; old && (order = compare(old, before, family, *spec)) < 0; old = next) {
+                next = old->next;
+                remove_port(policy, old, queue);
             }
             struct port_state *port = old;
             if (old && order == 0)
                 old = old->next;
             else
-                port = new_port(ports, owner, family, (*spec)->protocol);
+                port = new_port(policy, owner, family, (*spec)->protocol);
             port->index = (uint32_t)(*spec - service->ports.v) & 0xffffff;
             port->renew = port->whole = true;
             port->renewed = 0;
-            ports_mark(ports, port);
+            port_mark(policy, port);
             *end = port;
             end = &port->next;
         }
     }
     *end = NULL;
-    *gone = old;
-}
-
-struct port_state *ports_change(struct ports *ports, const struct service *before,
-                                const struct service *after)
-{
-    struct port_state *gone = NULL;
-    struct service_state *state = before ? ports_find(ports, before->id) : NULL;
-    if (state)
-        hash_table_remove(&ports->services, &state->link); /* its key goes with the old version */
-    else
-        state = xcalloc(1, sizeof(*state));
-    state->service = after;
-    chain_ports(ports, state, before, before ? state->ports : NULL, &state->ports, &gone);
-    if (after)
-        hash_table_add(&ports->services, key_of, &state->link);
-    else
-        free(state);
-    for (struct port_state *port = gone; port; port = port->next) {
-        port->owner = NULL;
-        port->renew = false;
-        port->whole = true;
-        ports_mark(ports, port);
+    for (; old; old = next) {
+        next = old->next;
+        remove_port(policy, old, queue);
     }
-    return gone;
 }
 
-static void free_gone(port_state_vec *dirty)
+void ports_change(struct policy *policy, const struct service *before, const struct service *after)
 {
-    vec_each (dirty, port)
-        if (!(*port)->owner)
-            port_free(*port);
-    vec_free(dirty);
+    struct service_state *state = NULL;
+    if (before)
+        state = hash_table_find(&policy->services, key_of, hash_key_of_text(before->id));
+    if (!state)
+        state = xcalloc(1, sizeof(*state));
+    else if (!after)
+        hash_table_remove(&policy->services, &state->link);
+    state->service = after;
+    chain_ports(policy, state, before, state->ports);
+    if (!before)
+        hash_table_add(&policy->services, key_of, &state->link);
+    if (!after)
+        free(state);
 }
 
-void ports_clear(struct ports *ports)
+void ports_clear(struct policy *policy)
 {
-    free_gone(&ports->dirty);
-    free_gone(&ports->late);
-    hash_table_each (&ports->services, struct service_state, state) {
+    for (int queue = 0; queue < QUEUES; queue++) {
+        vec_each (&policy->dirty[queue].ports, port)
+            if (!(*port)->owner)
+                port_free(*port);
+        vec_free(&policy->dirty[queue].ports);
+    }
+    hash_table_each (&policy->services, struct service_state, state) {
         struct port_state *port, *next;
         for (port = state->ports; port; port = next) {
             next = port->next;
             port_free(port);
         }
-        hash_table_remove(&ports->services, &state->link);
+        hash_table_remove(&policy->services, &state->link);
         free(state);
     }
-    vec_free(&ports->order);
+    vec_free(&policy->order);
 }
 
 /* ---- endpoints ---- */

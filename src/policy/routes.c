@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "routes.h"
+/* Passes decisions to the tables, and UDP frontends to the flow cleaner. */
+#include "state.h"
 
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
@@ -8,14 +9,9 @@
 #include <stdlib.h>
 
 /* The ruleset of a family, for changing it; NULL if the family is not in use. */
-static struct ruleset *changing(const struct routes *routes, int family)
+static struct ruleset *changing(const struct policy *policy, int family)
 {
-    return routes->tables[family] ? table_changing(routes->tables[family]) : NULL;
-}
-
-void routes_spend(struct routes *routes, size_t cost)
-{
-    routes->left -= cost < routes->left ? cost : routes->left;
+    return policy->config.tables[family] ? table_changing(policy->config.tables[family]) : NULL;
 }
 
 /* ---- frontends ---- */
@@ -26,18 +22,18 @@ static const struct address *cluster_ip_of(const struct service *service, int fa
     return has ? &service->cluster_ip[family] : NULL;
 }
 
-void routes_change_cluster_ips(const struct routes *routes, const struct service *before,
+void routes_change_cluster_ips(const struct policy *policy, const struct service *before,
                                const struct service *after)
 {
     for (int family = 0; family < FAMILY_COUNT; family++) {
         const struct address *was = cluster_ip_of(before, family),
                              *is = cluster_ip_of(after, family);
-        if (!routes->tables[family] || (was && is && address_compare(was, is) == 0))
+        if (!policy->config.tables[family] || (was && is && address_compare(was, is) == 0))
             continue;
         if (is)
-            ruleset_use_cluster_ip(changing(routes, family), is, true);
+            ruleset_use_cluster_ip(changing(policy, family), is, true);
         if (was)
-            ruleset_use_cluster_ip(changing(routes, family), was, false);
+            ruleset_use_cluster_ip(changing(policy, family), was, false);
     }
 }
 
@@ -54,18 +50,18 @@ static uint64_t fingerprint(const backend_vec *backends)
 
 /* Reports changed serving endpoints of a UDP frontend: flows to any others are stale
  * (docs/behaviour.md 5.1). */
-static void update_flows(struct routes *routes, struct frontend_state *target,
+static void update_flows(struct policy *policy, struct frontend_state *target,
                          const backend_vec *serving)
 {
-    if (target->frontend.protocol != IPPROTO_UDP || !routes->flows ||
-        !routes->tables[target->frontend.family])
+    if (target->frontend.protocol != IPPROTO_UDP || !policy->config.flows ||
+        !policy->config.tables[target->frontend.family])
         return;
     uint64_t now = fingerprint(serving);
     if (target->passed && target->serving == now)
         return;
     target->serving = now;
-    routes_spend(routes, serving->n);
-    flow_cleaner_note(routes->flows, &target->frontend, true, serving->v, serving->n);
+    policy_spend(policy, serving->n);
+    flow_cleaner_note(policy->config.flows, &target->frontend, true, serving->v, serving->n);
 }
 
 static void log_frontend(const struct frontend_state *target, const struct route *route)
@@ -84,24 +80,24 @@ static void log_frontend(const struct frontend_state *target, const struct route
     free(name);
 }
 
-void routes_set_frontend(struct routes *routes, const struct decision *decision,
-                         const struct claim *claim)
+void routes_set_frontend(struct policy *policy, const struct claim *claim)
 {
+    const struct decision *decision = &policy->decision;
     struct frontend_state *target = claim->target;
-    struct ruleset *ruleset = changing(routes, target->frontend.family);
+    struct ruleset *ruleset = changing(policy, target->frontend.family);
     struct route route = decision_route(decision, claim);
-    routes_spend(routes, 1 + route.n_sources / RANGES_A_BACKEND);
+    policy_spend(policy, 1 + route.n_sources / RANGES_A_BACKEND);
     log_frontend(target, &route);
     if (ruleset)
         ruleset_set(ruleset, &target->frontend, &route);
-    update_flows(routes, target, &decision->serving);
+    update_flows(policy, target, &decision->serving);
     target->passed = true;
 }
 
-void routes_remove_frontend(struct routes *routes, struct frontend_state *target)
+void routes_remove_frontend(struct policy *policy, struct frontend_state *target)
 {
-    struct ruleset *ruleset = changing(routes, target->frontend.family);
-    routes_spend(routes, 1);
+    struct ruleset *ruleset = changing(policy, target->frontend.family);
+    policy_spend(policy, 1);
     if (!target->passed)
         return;
     target->passed = false;
@@ -109,42 +105,42 @@ void routes_remove_frontend(struct routes *routes, struct frontend_state *target
     if (!ruleset)
         return;
     ruleset_remove(ruleset, &target->frontend);
-    if (target->frontend.protocol == IPPROTO_UDP && routes->flows)
-        flow_cleaner_note(routes->flows, &target->frontend, false, NULL, 0);
+    if (target->frontend.protocol == IPPROTO_UDP && policy->config.flows)
+        flow_cleaner_note(policy->config.flows, &target->frontend, false, NULL, 0);
 }
 
 /* ---- service ports ---- */
 
 /* Connections of a local backend to itself are masqueraded (docs/behaviour.md 4.5). */
-static void use_hairpin(const struct routes *routes, const struct port_state *port,
+static void use_hairpin(const struct policy *policy, const struct port_state *port,
                         const struct backend *backend, bool in_use)
 {
-    struct ruleset *ruleset = changing(routes, port->family);
+    struct ruleset *ruleset = changing(policy, port->family);
     if (ruleset)
         ruleset_use_hairpin(ruleset, port->protocol, backend, in_use);
 }
 
-static void set_hairpins(const struct routes *routes, struct port_state *port,
+static void set_hairpins(const struct policy *policy, struct port_state *port,
                          const backend_vec *hairpins)
 {
     if (hairpins->n == 0 && !port->details)
         return;
     struct port_details *details = port_make_details(port);
     vec_each (&details->hairpins, backend)
-        use_hairpin(routes, port, backend, false);
+        use_hairpin(policy, port, backend, false);
     vec_clear(&details->hairpins);
     vec_append(&details->hairpins, hairpins->v, hairpins->n);
     vec_trim(&details->hairpins);
     vec_each (&details->hairpins, backend)
-        use_hairpin(routes, port, backend, true);
+        use_hairpin(policy, port, backend, true);
 }
 
 /* Linear: a node has few of a port's backends. */
-static void change_hairpins(const struct routes *routes, struct port_state *port)
+static void change_hairpins(const struct policy *policy, struct port_state *port)
 {
     backend_vec *hairpins = &port->details->hairpins;
     vec_each (&port->details->hairpin_changes, change) {
-        use_hairpin(routes, port, &change->backend, change->comes);
+        use_hairpin(policy, port, &change->backend, change->comes);
         if (change->comes) {
             vec_push(hairpins, change->backend);
             continue;
@@ -172,13 +168,12 @@ static void log_port(const struct port_state *port, const struct port_route *rou
     free(name);
 }
 
-void routes_set_port(struct routes *routes, struct port_state *port,
-                     const struct decision *decision)
+void routes_set_port(struct policy *policy, struct port_state *port)
 {
-    struct ruleset *ruleset = changing(routes, port->family);
-    struct port_route route = decision_port_route(decision);
-    set_hairpins(routes, port, &decision->hairpins);
-    routes_spend(routes, 1 + route.n_backends + route.n_local);
+    struct ruleset *ruleset = changing(policy, port->family);
+    struct port_route route = decision_port_route(&policy->decision);
+    set_hairpins(policy, port, &policy->decision.hairpins);
+    policy_spend(policy, 1 + route.n_backends + route.n_local);
     log_port(port, &route);
     if (ruleset)
         ruleset_set_port(ruleset, port->id, &route);
@@ -207,35 +202,29 @@ static void log_port_change(const struct port_state *port)
     free(name);
 }
 
-bool routes_change_port(struct routes *routes, struct port_state *port)
+bool routes_change_port(struct policy *policy, struct port_state *port)
 {
     const struct port_details *details = port->details;
-    struct ruleset *ruleset = changing(routes, port->family);
+    struct ruleset *ruleset = changing(policy, port->family);
     if (!details)
         return true;
     const struct port_route_change change = {details->cluster.v, details->cluster.n,
                                              details->local.v, details->local.n};
-    change_hairpins(routes, port);
+    change_hairpins(policy, port);
     if (change.n_backends + change.n_local == 0)
         return true;
-    routes_spend(routes, 1 + change.n_backends + change.n_local);
+    policy_spend(policy, 1 + change.n_backends + change.n_local);
     if (ruleset && !ruleset_change_port(ruleset, port->id, &change))
         return false;
     log_port_change(port);
     return true;
 }
 
-void routes_remove_port(struct routes *routes, struct port_state *port)
+void routes_remove_port(struct policy *policy, struct port_state *port)
 {
     static const backend_vec none;
-    struct ruleset *ruleset = changing(routes, port->family);
-    set_hairpins(routes, port, &none);
+    struct ruleset *ruleset = changing(policy, port->family);
+    set_hairpins(policy, port, &none);
     if (port->passed && ruleset)
         ruleset_remove_port(ruleset, port->id);
-}
-
-bool routes_port_is_waiting(const struct routes *routes, const struct port_state *port)
-{
-    const struct table *table = routes->tables[port->family];
-    return table && ruleset_port_is_waiting(table_ruleset(table), port->id);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which endpoints take new connections (docs/behaviour.md 3, KEP-1669). */
-#include "selection.h"
+#include "state.h"
 
 #include <linux/in.h>
 
@@ -189,13 +189,14 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
     return wider;
 }
 
-void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
-                   const struct surroundings *here, const struct port_state *port)
+void policy_decide(const struct policy *policy, const struct port_state *port,
+                   struct decision *decision)
 {
+    const struct surroundings *here = &policy->here;
     const struct service_port_ref ref = port_state_ref(port);
     const uint8_t needed = decision_sets_needed(port);
     decision->port = port;
-    endpoint_slice_cache_merge(slices, &ref, &decision->endpoints);
+    endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &decision->endpoints);
     vec_clear(&decision->sets);
     vec_reserve(&decision->sets, decision->endpoints.n);
     decision->selection = select_endpoints(decision->endpoints.v, decision->endpoints.n,

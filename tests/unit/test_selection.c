@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which endpoints are in which set: cases/selection, and by chance. */
-#include "policy/selection.h"
+#include "policy/state.h"
 
 #include "objects.h"
 #include "script.h"

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The state of policy, and what its files ask of each other. */
+#ifndef KUBE_NFTD_POLICY_STATE_H
+#define KUBE_NFTD_POLICY_STATE_H
+
+#include "kube-nftd/policy.h"
+
+/* Dirty ports and frontends wait in one of two queues, so that Services with few frontends do not
+ * wait for those with many. A frontend may be in both. */
+enum queue { QUEUE_FEW, QUEUE_MANY, QUEUES };
+
+/* Sources of the API server's frontends: the client's peers, and the endpoints of its Service. */
+enum reserved_list { RESERVED_PEERS, RESERVED_ENDPOINTS, RESERVED_LISTS };
+
+typedef VEC(struct frontend) frontend_vec;
+typedef VEC(struct backend_change) backend_change_vec;
+
+/* State that only few service ports have at a time; allocated on demand. */
+struct port_details {
+    /* Changes since the last sync to the Cluster set, the Local set, and the backends of either set
+     * on this node. */
+    backend_change_vec cluster, local, hairpin_changes;
+    backend_vec hairpins;           /* passed to the table, in any order */
+    struct selection_counts counts; /* valid if many: too large for the port itself */
+    bool many;
+};
+
+struct policy {
+    struct policy_config config;
+    struct surroundings here; /* its names are interned */
+    address_vec node_port_addresses[FAMILY_COUNT];
+
+    struct hash_table services;  /* of struct service_state */
+    struct hash_table frontends; /* of struct frontend_state */
+    struct {
+        port_state_vec ports;
+        VEC(struct frontend_state *) frontends;
+    } dirty[QUEUES];
+    uint32_t last_id; /* of a port */
+
+    frontend_vec reserved[RESERVED_LISTS]; /* for the API server; sorted */
+    bool api_server_changed;               /* slices of its Service changed */
+    size_t conflicts;                      /* frontends with more than one claim */
+    size_t withheld;                       /* claimed frontends without winner since reserved */
+
+    struct hash_table health_checks;
+    VEC(struct health_check *) dirty_checks[FAMILY_COUNT];
+
+    VEC(char *) changed; /* ids of Services, possibly repeated; for the log */
+    bool some_node_named, own_node_named;
+    struct ports_without_local without_local[FAMILY_COUNT];
+
+    /* The current sync, or the last one: */
+    size_t left;              /* remaining budget, in backends */
+    size_t few;               /* the cost of a Service's frontends above which it is deferred */
+    struct decision decision; /* the last one */
+    VEC(const struct service_port *) order; /* scratch */
+};
+
+/** Reduces the budget by @cost, to not less than 0. */
+void policy_spend(struct policy *policy, size_t cost);
+
+/** Services with many frontends, which are expensive to claim and pass on, are deferred. */
+enum queue policy_queue(const struct policy *policy, const struct service *service);
+
+/* ---- selection.c: traits and counts, to track single endpoints ---- */
+
+/* What selection depends on, as bits: 1 << SORT_* for each sort of an endpoint, and these. 0: no
+ * endpoint. */
+enum endpoint_trait {
+    TRAIT_SERVING = 1 << SORTS,
+    TRAIT_NAMES_NODE = 2 << SORTS,
+    TRAIT_LOCAL = 4 << SORTS,
+};
+
+/** The traits of an endpoint with these attributes (flags of enum endpoint_flag). */
+unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
+                         const struct location *here);
+
+/** Adds an endpoint with these traits to @counts, or removes it (@sign 1 or -1). */
+void selection_count(struct selection_counts *counts, unsigned traits, int sign);
+
+struct selection_basis selection_basis_of(const struct selection_counts *counts);
+
+/** Whether both give the same verdicts on all endpoints. */
+bool selection_basis_equal(const struct selection_basis *a, const struct selection_basis *b);
+
+/** The sets of an endpoint with these traits. */
+uint8_t selection_sets(unsigned traits, const struct selection_basis *basis);
+
+/* ---- ports.c: the service ports of all Services, and the changes to their endpoints ---- */
+
+/** Frees all ports, removed ones too, but not their claims. */
+void ports_clear(struct policy *policy);
+
+/** Applies a change of a Service, drops the claims of removed ports, and marks all of its ports
+ * dirty and whole. The sync of a removed port removes its routes, then calls port_free(). */
+void ports_change(struct policy *policy, const struct service *before, const struct service *after);
+
+/** Marks @port dirty. */
+void port_mark(struct policy *policy, struct port_state *port);
+
+/** Frees a removed port. */
+void port_free(struct port_state *port);
+
+/** The details of @port, allocated if NULL. */
+struct port_details *port_make_details(struct port_state *port);
+
+/** The endpoint counts of @port: those of the last decision plus the deltas since. */
+struct selection_counts port_counts(const struct port_state *port);
+void port_keep_counts(struct port_state *port, const struct selection_counts *counts);
+
+/**
+ * Adds the changes that @deltas cause in the sets of @port to its details: while the
+ * selection_basis is unchanged, only changed endpoints can enter or leave a set. False: decide the
+ * port as a whole, since its basis changed, or the serving endpoints of a UDP port.
+ * @seen  collects the traits of all new endpoints
+ */
+bool port_add_deltas(struct port_state *port, const endpoint_delta_vec *deltas,
+                     const struct location *here, unsigned *seen);
+
+/** Discards the changes since the last sync. */
+void port_forget_deltas(struct port_state *port);
+
+/* ---- claims.c: which service port gets a frontend ---- */
+
+/** Leaves the ports' claims dangling: for shutdown only. */
+void claims_clear(struct policy *policy);
+
+/**
+ * Continues to renew the claims of @port (from the start if port->renewed is 0) within the budget.
+ * Old claims stay until that is complete. Then clears port->renew, drops the claims that were not
+ * renewed, and marks their frontends dirty; also those whose claim changed or, if port->whole,
+ * those that other ports claim too, as the port's sync decides the rest.
+ */
+void claims_renew(struct policy *policy, struct port_state *port);
+
+/** Drops all claims of @port, which is about to be removed. */
+void claims_drop(struct policy *policy, struct port_state *port, enum queue queue);
+
+/** Replaces one list of frontends reserved for the API server. Takes @frontends. */
+void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends);
+
+/** Marks the frontend dirty. */
+void claims_mark(struct policy *policy, struct frontend_state *target, enum queue queue);
+
+/** Clears the dirty mark; the caller removes the frontend from @queue. Frees it if unused. */
+void claims_unmark(struct policy *policy, struct frontend_state *target, enum queue queue);
+
+/**
+ * Returns the winning claim. NULL if none exists, or if the frontend is reserved and claimed only
+ * as external or load-balancer address. Every node with the same objects decides the same: a
+ * cluster IP goes before a node port, and that before external and load-balancer addresses; then
+ * ports with usable endpoints, the oldest Service, the first by name, the first port of a Service.
+ * Logs and reports each loser once per winner, and takeovers.
+ */
+const struct claim *claims_decide(struct policy *policy, struct frontend_state *target);
+
+/* ---- routes.c: passes decisions to the tables, and UDP frontends to the flow cleaner ---- */
+
+/* The number of source ranges that cost as much as one backend, to pass on and program. */
+#define RANGES_A_BACKEND 32
+
+/** Replaces the cluster IPs of @before by those of @after; either may be NULL. */
+void routes_change_cluster_ips(const struct policy *policy, const struct service *before,
+                               const struct service *after);
+
+/** Routes the frontend of @claim as decided by policy->decision, of the claim's port. */
+void routes_set_frontend(struct policy *policy, const struct claim *claim);
+
+/** Removes the route of a frontend without winner. */
+void routes_remove_frontend(struct policy *policy, struct frontend_state *target);
+
+/** Sets all backends of @port as decided by policy->decision. */
+void routes_set_port(struct policy *policy, struct port_state *port);
+
+/** Applies the changes in the port's details. False: call routes_set_port() instead. */
+bool routes_change_port(struct policy *policy, struct port_state *port);
+
+/** Removes the backends of a removed port. */
+void routes_remove_port(struct policy *policy, struct port_state *port);
+
+/* ---- health_checks.c: healthCheckNodePorts and their endpoint counts ---- */
+
+/** Marks the health check of a Service, current or former, dirty. */
+void health_checks_mark(struct policy *policy, const char *service_id);
+
+void health_checks_clear(struct policy *policy);
+
+#endif
