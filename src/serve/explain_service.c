@@ -253,6 +253,18 @@ static bool is_selected(const struct port_state *port, const struct port_state *
     return !name || strcmp(spec->name, name) == 0 || strcmp(number, name) == 0;
 }
 
+/* The queried family first, then IPv4; in each the order of spec.ports. */
+static int compare_ports(const void *a, const void *b, void *ctx)
+{
+    const struct explainer *e = ctx;
+    const struct port_state *p = *(struct port_state *const *)a,
+                            *q = *(struct port_state *const *)b;
+    int order = (int)p->family - (int)q->family;
+    if (order)
+        return e->by_address && e->asked.family == FAMILY_IPV6 ? -order : order;
+    return (p->index > q->index) - (p->index < q->index);
+}
+
 /* ---- the Service ---- */
 
 bool explain_is_outdated(const struct explainer *e, const char *id)
@@ -345,17 +357,22 @@ static void note_slices(struct explainer *e, const struct service *service)
 size_t explain_service(struct explainer *e, const struct service_state *state,
                        const struct port_state *only, const char *port_name)
 {
-    enum family first = e->by_address ? e->asked.family : FAMILY_IPV4;
     cJSON *service = cJSON_AddObjectToObject(e->root, "service");
-    size_t n = 0;
+    port_state_vec ports = {0};
     add_header(e, service, state->service);
     add_health_check(e, service, state->service);
     cJSON *to = cJSON_AddArrayToObject(service, "ports");
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        for (struct port_state *port = state->ports; port; port = port->next)
-            if ((port->family == first) == (i == 0) && is_selected(port, only, port_name) &&
-                (n++ == 0 || explain_take(e, ITEM_PORT, 1)))
-                add_port(e, port, facts_append(to));
+    for (struct port_state *port = state->ports; port; port = port->next)
+        if (is_selected(port, only, port_name))
+            vec_push(&ports, port);
+    size_t n = ports.n;
+    if (n > 1)
+        qsort_r(ports.v, n, sizeof(*ports.v), compare_ports, e);
+    /* Always list the first port. */
+    vec_each (&ports, port)
+        if (port == ports.v || explain_take(e, ITEM_PORT, 1))
+            add_port(e, *port, facts_append(to));
+    vec_free(&ports);
     if (!state->service->skipped)
         note_slices(e, state->service);
     return n;
