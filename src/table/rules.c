@@ -27,16 +27,9 @@ struct item {
     char *text; /* equal texts act alike: a line for the hook, one per rule; an element's target */
 };
 
-/* An anonymous set, and the index of the chain that uses it. */
-struct anonymous_set {
-    char *name;
-    size_t chain;
-};
-
-/* The kernel's version, or that of the templates. */
+/* The kernel's version, or that of the templates: sorted by name. */
 struct rules {
-    VEC(struct item) items; /* sorted by name */
-    VEC(struct anonymous_set) anonymous;
+    VEC(struct item) items;
 };
 
 static void free_item(struct item *item)
@@ -49,10 +42,7 @@ static void free_rules(struct rules *rules)
 {
     vec_each (&rules->items, item)
         free_item(item);
-    vec_each (&rules->anonymous, set)
-        free(set->name);
     vec_free(&rules->items);
-    vec_free(&rules->anonymous);
 }
 
 /* ---- a rule as text ---- */
@@ -120,12 +110,9 @@ static bool is_update(const struct nftnl_expr *before, const struct nftnl_expr *
            nftnl_expr_get_u32(update, NFTNL_EXPR_DYNSET_SREG_KEY) != value;
 }
 
-/* Prints an attribute. The name of an anonymous set always differs; its contents are compared
- * separately. */
-static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t attribute,
-                            struct rules *rules, const struct item *chain)
+static void print_attribute(FILE *out, const struct nftnl_expr *expr, const char *kind,
+                            uint16_t attribute)
 {
-    const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
     uint32_t length = 0;
     const uint8_t *bytes = nftnl_expr_get(expr, attribute, &length);
     if (!bytes || adds_nothing(expr, kind, attribute, bytes, length))
@@ -133,10 +120,6 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t a
     fprintf(out, " %u=", attribute);
     if (attribute == NFTNL_EXPR_DYNSET_EXPR && strcmp(kind, "dynset") == 0)
         fputs(nftnl_expr_get_str((const void *)bytes, NFTNL_EXPR_NAME), out);
-    else if (attribute == NFTNL_EXPR_LOOKUP_SET && strcmp(kind, "lookup") == 0 && length > 2 &&
-             memcmp(bytes, "__", 2) == 0)
-        vec_push(&rules->anonymous, ((struct anonymous_set){xstrndup((const char *)bytes, length),
-                                                            (size_t)(chain - rules->items.v)}));
     else
         for (uint32_t i = 0; i < length; i++)
             fprintf(out, "%02x", bytes[i]);
@@ -144,7 +127,7 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t a
 
 /* Appends a line with all operands of a rule's expressions, the same whichever kernel returned
  * them. */
-static void add_rule(struct rules *rules, struct item *chain, struct nftnl_rule *rule)
+static void add_rule(struct item *chain, struct nftnl_rule *rule)
 {
     char *text = NULL;
     size_t size = 0;
@@ -168,7 +151,7 @@ static void add_rule(struct rules *rules, struct item *chain, struct nftnl_rule 
         fprintf(out, " %s", kind);
         for (uint16_t i = NFTNL_EXPR_BASE; i < MOST_ATTRIBUTES; i++)
             if (i != skipped && nftnl_expr_is_set(expr, i))
-                print_attribute(out, expr, i, rules, chain);
+                print_attribute(out, expr, kind, i);
     }
     fputc('\n', out);
     nftnl_expr_iter_destroy(it);
@@ -250,7 +233,7 @@ static void on_rule(void *ctx, struct nftnl_rule *rule)
 {
     struct item *chain = find(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
     if (chain)
-        add_rule(ctx, chain, rule);
+        add_rule(chain, rule);
 }
 
 static const char *const verdict_maps[] = {"picks", "local_picks", "learners"};
@@ -286,34 +269,6 @@ static void on_verdict(void *ctx, const struct nft_element *element)
     add_verdict(reading->rules, reading->map, key, element->chain);
 }
 
-/* Sets a bit for each protocol, the lowest for anything else. */
-static void on_protocol(void *ctx, const struct nft_element *element)
-{
-    unsigned i = ANONYMOUS_PROTOCOLS;
-    while (i > 0 && *element->key != anonymous_protocols[i - 1])
-        i--;
-    *(unsigned *)ctx |= 1u << (element->key_length == 1 ? i : 0);
-}
-
-/* Adds differences to the chain's text. */
-static int read_anonymous(enum family family, struct nft_socket *socket, struct rules *rules,
-                          struct error *err)
-{
-    const unsigned all = (1u << (ANONYMOUS_PROTOCOLS + 1)) - 2;
-    vec_each (&rules->anonymous, set) {
-        unsigned protocols = 0;
-        if (nft_socket_read_elements(socket, family, RULESET_TABLE, set->name, on_protocol,
-                                     &protocols, err))
-            return -1;
-        if (protocols == all)
-            continue;
-        char **text = &rules->items.v[set->chain].text, *before = *text;
-        *text = xasprintf("%swith other protocols\n", before);
-        free(before);
-    }
-    return 0;
-}
-
 /* Also -1 if an element came twice: the kernel was resizing the table and may have skipped others.
  */
 static int read_rules(enum family family, struct nft_socket *socket, struct rules *rules,
@@ -331,10 +286,7 @@ static int read_rules(enum family family, struct nft_socket *socket, struct rule
     for (size_t i = 1; i < rules->items.n; i++)
         if (compare_items(&rules->items.v[i - 1], &rules->items.v[i]) == 0)
             return error_set(err, "the kernel returned elements twice");
-    return nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err) ||
-                   read_anonymous(family, socket, rules, err)
-               ? -1
-               : 0;
+    return nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err);
 }
 
 /* ---- what is expected ---- */
@@ -376,7 +328,7 @@ static void expect(struct repair *r)
     vec_each (&r->layout.chains, chain) {
         add_chain(&r->expected, chain->chain);
         vec_each (&chain->rules, rule)
-            add_rule(&r->expected, &r->expected.items.v[r->expected.items.n - 1], rule->rule);
+            add_rule(&r->expected.items.v[r->expected.items.n - 1], rule->rule);
     }
     vec_each (&r->layout.sets, set)
         vec_each (&set->verdicts, verdict)
