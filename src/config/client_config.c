@@ -29,11 +29,19 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- the server's URL ---- */
+/* ---- hosts and ports ---- */
 
-/* Splits "host", "host:port", "[address]" or "[address]:port" of @length bytes. *@port is set to
- * the port, or the end. The caller frees the host that is returned. */
-static char *split(const char *text, size_t length, const char **port)
+/* "host", "host:port", "[address]" or "[address]:port", parsed. */
+struct authority {
+    char *host; /* without brackets; owned */
+    char *port; /* owned; NULL: no colon */
+    bool is_address;
+    enum family family;
+    struct address address;
+};
+
+/* The caller clears the result. */
+static struct authority authority_parse(const char *text, size_t length)
 {
     const char *end = text + length;
     const char *colon = memrchr(text, ':', length);
@@ -42,27 +50,21 @@ static char *split(const char *text, size_t length, const char **port)
     if (colon && ((bracket && bracket > colon) || (!bracket && many)))
         colon = NULL; /* part of an IPv6 address */
     const char *host_end = colon ? colon : end;
-    *port = colon ? colon + 1 : end;
+    struct authority result = {0};
     if (*text == '[' && bracket && host_end == bracket + 1)
-        return xstrndup(text + 1, (size_t)(bracket - text - 1));
-    return xstrndup(text, (size_t)(host_end - text));
+        result.host = xstrndup(text + 1, (size_t)(bracket - text - 1));
+    else
+        result.host = xstrndup(text, (size_t)(host_end - text));
+    if (colon)
+        result.port = xstrndup(colon + 1, (size_t)(end - colon - 1));
+    result.is_address = address_parse(result.host, &result.family, &result.address);
+    return result;
 }
 
-/* Whether @text (@length bytes) is a name, IPv4 address or bracketed IPv6 address, with an optional
- * ":port". */
-static bool authority_is_right(const char *text, size_t length)
+static void authority_clear(struct authority *authority)
 {
-    enum family family;
-    struct address address;
-    const char *port, *end = text + length;
-    uint16_t number;
-    char *host = split(text, length, &port);
-    bool right = *text == '[' ? strchr(host, ':') && address_parse(host, &family, &address)
-                              : *host && !strpbrk(host, "[]@:");
-    free(host);
-    if (port < end)
-        return right && port_parse(port, (size_t)(end - port), &number);
-    return right && end[-1] != ':';
+    free(authority->host);
+    free(authority->port);
 }
 
 /* Checks @text (http or https, a host, optional port and path; no user, query or fragment) and
@@ -71,24 +73,29 @@ static char *server_url_parse(const char *text, struct error *err)
 {
     static const char *const schemes[] = {"https://", "http://"};
     size_t i = 0;
+    uint16_t number;
     while (i < COUNT(schemes) && strncasecmp(text, schemes[i], strlen(schemes[i])) != 0)
         i++;
     if (i == COUNT(schemes)) {
         error_set(err, "\"%s\" does not start with https:// or http://", text);
         return NULL;
     }
-    const char *authority = text + strlen(schemes[i]);
-    bool right = authority_is_right(authority, strcspn(authority, "/"));
+    const char *rest = text + strlen(schemes[i]);
+    struct authority server = authority_parse(rest, strcspn(rest, "/"));
+    bool valid = *rest == '[' ? server.is_address && server.family == FAMILY_IPV6
+                              : *server.host && !strpbrk(server.host, "[]@:");
+    valid = valid && (!server.port || port_parse(server.port, strlen(server.port), &number));
+    authority_clear(&server);
     for (const char *s = text; *s; s++)
-        right = right && isgraph((unsigned char)*s) && !strchr("?#\"<>\\^`{|}", *s);
-    if (!right) {
+        valid = valid && isgraph((unsigned char)*s) && !strchr("?#\"<>\\^`{|}", *s);
+    if (!valid) {
         error_set(err, "\"%s\" is not the URL of a server, such as https://192.0.2.1:6443", text);
         return NULL;
     }
-    size_t length = strlen(authority);
-    while (length > 0 && authority[length - 1] == '/')
+    size_t length = strlen(rest);
+    while (length > 0 && rest[length - 1] == '/')
         length--;
-    return xasprintf("%s%.*s", schemes[i], (int)length, authority);
+    return xasprintf("%s%.*s", schemes[i], (int)length, rest);
 }
 
 /* ---- the proxy ---- */
@@ -98,16 +105,6 @@ static char *server_url_parse(const char *text, struct error *err)
  * addresses to the proxy, knows no ports in NO_PROXY, and lets NO_PROXY override a configured
  * proxy. Users of kube-proxy expect Go's rules, which these are.
  */
-
-/* The server's URL, parsed. */
-struct target {
-    char *host; /* no brackets; owned */
-    const char *port;
-    size_t port_length;
-    bool is_address;
-    enum family family;
-    struct address address;
-};
 
 static const char *variable(const char *large, const char *small)
 {
@@ -127,90 +124,79 @@ static bool proxy_url_is_good(const char *url)
     return false;
 }
 
-static struct target target_of(const char *server, bool https)
-{
-    struct target target = {.port = https ? "443" : "80"};
-    const char *authority = strstr(server, "://") + 3, *port;
-    size_t length = strcspn(authority, "/");
-    target.host = split(authority, length, &port);
-    if (port < authority + length)
-        target.port = port;
-    target.port_length = strcspn(target.port, "/");
-    target.is_address = address_parse(target.host, &target.family, &target.address);
-    return target;
-}
-
 /* "example" matches itself and "*.example"; ".example" and "*.example" match only the latter. */
 static bool domain_matches(const char *name, const char *host)
 {
     name += strncmp(name, "*.", 2) == 0;
     size_t n = strlen(name), length = strlen(host);
-    if (length < n || strcasecmp(host + length - n, name) != 0)
+    if (n == 0 || length < n || strcasecmp(host + length - n, name) != 0)
         return false;
     return *name == '.' ? length > n : length == n || host[length - n - 1] == '.';
 }
 
-/* Whether the entry @text of NO_PROXY matches @target: "*", a CIDR, or an address or name with an
+/* Whether the entry @text of NO_PROXY matches @server: "*", a CIDR, or an address or name with an
  * optional port. */
-static bool element_matches(const char *text, const struct target *target)
+static bool entry_matches(const char *text, const struct authority *server)
 {
-    const char *port, *end = text + strlen(text);
     enum family family;
-    struct address address;
     struct cidr cidr;
     if (strcmp(text, "*") == 0)
         return true;
     if (cidr_parse(text, &family, &cidr))
-        return target->is_address && family == target->family &&
-               cidr_contains(&cidr, &target->address);
-    char *name = split(text, strlen(text), &port);
-    bool matches = *name != '\0';
-    if (address_parse(name, &family, &address))
-        matches = target->is_address && family == target->family &&
-                  memcmp(&address, &target->address, sizeof(address)) == 0;
+        return server->is_address && family == server->family &&
+               cidr_contains(&cidr, &server->address);
+    struct authority entry = authority_parse(text, strlen(text));
+    bool matches = entry.is_address == server->is_address;
+    if (matches && entry.is_address)
+        matches = entry.family == server->family &&
+                  memcmp(&entry.address, &server->address, sizeof(entry.address)) == 0;
     else if (matches)
-        matches = !target->is_address && domain_matches(name, target->host);
-    free(name);
-    return matches && (port == end || ((size_t)(end - port) == target->port_length &&
-                                       memcmp(port, target->port, target->port_length) == 0));
+        matches = domain_matches(entry.host, server->host);
+    if (entry.port && *entry.port)
+        matches = matches && strcmp(entry.port, server->port) == 0;
+    authority_clear(&entry);
+    return matches;
 }
 
-static bool is_exempt(const struct target *target)
+static bool is_exempt(const struct authority *server)
 {
     const char *list = variable("NO_PROXY", "no_proxy");
-    if (target->is_address ? address_is_loopback(target->family, &target->address)
-                           : strcasecmp(target->host, "localhost") == 0)
+    if (server->is_address ? address_is_loopback(server->family, &server->address)
+                           : strcasecmp(server->host, "localhost") == 0)
         return true;
-    char *copy = xstrdup(list ? list : ""), *rest = copy, *element;
+    char *copy = xstrdup(list ? list : ""), *rest = copy, *entry;
     bool exempt = false;
-    while (!exempt && (element = strsep(&rest, ","))) {
-        element += strspn(element, " \t");
-        size_t length = strlen(element);
-        while (length > 0 && strchr(" \t", element[length - 1]))
-            element[--length] = '\0';
-        exempt = length > 0 && element_matches(element, target);
+    while (!exempt && (entry = strsep(&rest, ","))) {
+        entry += strspn(entry, " \t");
+        size_t length = strlen(entry);
+        while (length > 0 && strchr(" \t", entry[length - 1]))
+            entry[--length] = '\0';
+        exempt = entry_matches(entry, server);
     }
     free(copy);
     return exempt;
 }
 
-/* Sets *@proxy from HTTPS_PROXY (for an http @server: HTTP_PROXY), unless @server is in NO_PROXY or
+/* Sets *@proxy from HTTPS_PROXY (for an http @url: HTTP_PROXY), unless the server is in NO_PROXY or
  * on this host. Lowercase variables apply if the uppercase ones are empty. The error does not quote
  * the value, which may contain a password. */
-static int proxy_from_environment(const char *server, char **proxy, struct error *err)
+static int proxy_from_environment(const char *url, char **proxy, struct error *err)
 {
-    bool https = strncmp(server, "https://", 8) == 0;
+    bool https = strncmp(url, "https://", 8) == 0;
     const char *name = https ? "HTTPS_PROXY" : "HTTP_PROXY";
-    const char *url = variable(name, https ? "https_proxy" : "http_proxy");
+    const char *value = variable(name, https ? "https_proxy" : "http_proxy");
     *proxy = NULL;
-    if (!url || !*url)
+    if (!value || !*value)
         return 0;
-    struct target target = target_of(server, https);
-    bool exempt = is_exempt(&target);
-    free(target.host);
+    url = strstr(url, "://") + 3;
+    struct authority server = authority_parse(url, strcspn(url, "/"));
+    if (!server.port)
+        server.port = xstrdup(https ? "443" : "80");
+    bool exempt = is_exempt(&server);
+    authority_clear(&server);
     if (exempt)
         return 0;
-    *proxy = strstr(url, "://") ? xstrdup(url) : xasprintf("http://%s", url);
+    *proxy = strstr(value, "://") ? xstrdup(value) : xasprintf("http://%s", value);
     if (proxy_url_is_good(*proxy))
         return 0;
     free(*proxy);
@@ -222,45 +208,43 @@ static int proxy_from_environment(const char *server, char **proxy, struct error
 
 struct field {
     const char *name;
-    enum { TEXT, PATH, DATA, BOOL } form;
-    size_t offset; /* of the char * or bool in struct client_config */
+    enum { TEXT, PATH, DATA, BOOL, UNSUPPORTED } form;
+    size_t offset;    /* of the char * or bool in struct client_config */
+    const char *hint; /* about a field that is not supported */
 };
 
 #define FIELD(member) offsetof(struct client_config, member)
 
 /* Each -data field directly follows the file that it replaces. */
 static const struct field cluster_fields[] = {
-    {"server", TEXT, FIELD(server)},
-    {"certificate-authority", PATH, FIELD(ca_file)},
-    {"certificate-authority-data", DATA, FIELD(ca_data)},
-    {"tls-server-name", TEXT, FIELD(tls_server_name)},
-    {"proxy-url", TEXT, FIELD(proxy_url)},
-    {"insecure-skip-tls-verify", BOOL, FIELD(insecure_skip_tls_verify)},
-    {"disable-compression", BOOL, FIELD(disable_compression)},
-};
-
-static const struct field user_fields[] = {
-    {"token", TEXT, FIELD(token)},
-    {"tokenFile", PATH, FIELD(token_file)},
-    {"client-certificate", PATH, FIELD(client_cert_file)},
-    {"client-certificate-data", DATA, FIELD(client_cert_data)},
-    {"client-key", PATH, FIELD(client_key_file)},
-    {"client-key-data", DATA, FIELD(client_key_data)},
+    {"server", TEXT, FIELD(server), NULL},
+    {"certificate-authority", PATH, FIELD(ca_file), NULL},
+    {"certificate-authority-data", DATA, FIELD(ca_data), NULL},
+    {"tls-server-name", TEXT, FIELD(tls_server_name), NULL},
+    {"proxy-url", TEXT, FIELD(proxy_url), NULL},
+    {"insecure-skip-tls-verify", BOOL, FIELD(insecure_skip_tls_verify), NULL},
+    {"disable-compression", BOOL, FIELD(disable_compression), NULL},
 };
 
 #define USE_OTHER "use tokenFile, or client-certificate and client-key"
+#define NO_PASSWORD "user name and password are not supported: " USE_OTHER
+#define NO_IMPERSONATION "impersonation is not supported: use credentials of that user"
 
-static const struct {
-    const char *name, *what;
-} unsupported[] = {
-    {"exec", "exec plugins are not supported: " USE_OTHER},
-    {"auth-provider", "auth provider plugins are not supported: " USE_OTHER},
-    {"username", "user name and password are not supported: " USE_OTHER},
-    {"password", "user name and password are not supported: " USE_OTHER},
-    {"as", "impersonation is not supported: use credentials of that user"},
-    {"as-uid", "impersonation is not supported: use credentials of that user"},
-    {"as-groups", "impersonation is not supported: use credentials of that user"},
-    {"as-user-extra", "impersonation is not supported: use credentials of that user"},
+static const struct field user_fields[] = {
+    {"exec", UNSUPPORTED, 0, "exec plugins are not supported: " USE_OTHER},
+    {"auth-provider", UNSUPPORTED, 0, "auth provider plugins are not supported: " USE_OTHER},
+    {"username", UNSUPPORTED, 0, NO_PASSWORD},
+    {"password", UNSUPPORTED, 0, NO_PASSWORD},
+    {"as", UNSUPPORTED, 0, NO_IMPERSONATION},
+    {"as-uid", UNSUPPORTED, 0, NO_IMPERSONATION},
+    {"as-groups", UNSUPPORTED, 0, NO_IMPERSONATION},
+    {"as-user-extra", UNSUPPORTED, 0, NO_IMPERSONATION},
+    {"token", TEXT, FIELD(token), NULL},
+    {"tokenFile", PATH, FIELD(token_file), NULL},
+    {"client-certificate", PATH, FIELD(client_cert_file), NULL},
+    {"client-certificate-data", DATA, FIELD(client_cert_data), NULL},
+    {"client-key", PATH, FIELD(client_key_file), NULL},
+    {"client-key-data", DATA, FIELD(client_key_data), NULL},
 };
 
 /* An entry of one of the three lists. All members are borrowed. */
@@ -279,18 +263,20 @@ static const cJSON *member(const cJSON *object, const char *name)
     return cJSON_IsNull(item) ? NULL : item;
 }
 
-/* Prepends file, entry and @field to the text of @err. Always returns -1. */
-static int blame(const struct entry *entry, const char *field, struct error *err)
+static bool is_empty(const cJSON *item)
 {
-    return error_prefix(err, "%s: %s[%d].%s.%s", entry->path, entry->list, entry->index,
-                        entry->kind, field);
+    if (cJSON_IsString(item))
+        return !*item->valuestring;
+    return !item || ((cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child);
 }
 
-/* Reports @what is wrong with @field of @entry. Always returns -1. */
+/* Reports @what is wrong with @field of @entry, or, if it is NULL, what @err has. Always -1. */
 static int fail(const struct entry *entry, const char *field, const char *what, struct error *err)
 {
-    error_set(err, "%s", what);
-    return blame(entry, field, err);
+    if (what)
+        error_set(err, "%s", what);
+    return error_prefix(err, "%s: %s[%d].%s.%s", entry->path, entry->list, entry->index,
+                        entry->kind, field);
 }
 
 /* Sets *@text to the string @field, borrowed; NULL if absent or empty. */
@@ -342,6 +328,8 @@ static int read_field(const struct entry *entry, const struct field *field,
     void *place = (char *)config + field->offset;
     const cJSON *item = member(entry->body, field->name);
     const char *text;
+    if (field->form == UNSUPPORTED)
+        return is_empty(item) ? 0 : fail(entry, field->name, field->hint, err);
     if (field->form == BOOL) {
         if (item && !cJSON_IsBool(item))
             return fail(entry, field->name, "must be true or false", err);
@@ -356,7 +344,7 @@ static int read_field(const struct entry *entry, const struct field *field,
     char *value = field->form == DATA ? decode(text, err)
                                       : xasprintf("%s%s", relative ? entry->folder : "", text);
     if (!value)
-        return blame(entry, field->name, err);
+        return fail(entry, field->name, NULL, err);
     *(char **)place = value;
     if (field->form == DATA) {
         char **file = (char **)(void *)((char *)config + field[-1].offset);
@@ -383,7 +371,7 @@ static int read_cluster(const struct entry *entry, struct client_config *config,
         return fail(entry, "server", "missing", err);
     char *server = server_url_parse(config->server, err);
     if (!server)
-        return blame(entry, "server", err);
+        return fail(entry, "server", NULL, err);
     free(config->server);
     config->server = server;
     if (config->proxy_url && !proxy_url_is_good(config->proxy_url))
@@ -394,20 +382,8 @@ static int read_cluster(const struct entry *entry, struct client_config *config,
     return 0;
 }
 
-static bool is_empty(const cJSON *item)
-{
-    if (cJSON_IsString(item))
-        return !*item->valuestring;
-    return (cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child;
-}
-
 static int read_user(const struct entry *entry, struct client_config *config, struct error *err)
 {
-    for (size_t i = 0; i < COUNT(unsupported); i++) {
-        const cJSON *item = member(entry->body, unsupported[i].name);
-        if (item && !is_empty(item))
-            return fail(entry, unsupported[i].name, unsupported[i].what, err);
-    }
     if (read_fields(entry, user_fields, COUNT(user_fields), config, err))
         return -1;
     for (const char *s = config->token; s && *s; s++)
@@ -468,24 +444,19 @@ static int read_context(const char *path, const char *folder, const cJSON *root,
 static int read_root(const char *path, const char *folder, const cJSON *root,
                      struct client_config *config, struct error *err)
 {
-    static const char *const parts[] = {"clusters", "contexts", "users", "current-context"};
     const cJSON *kind = member(root, "kind"), *current = member(root, "current-context");
-    bool has_content = false;
     if (cJSON_IsNull(root))
         return 0;
     if (!cJSON_IsObject(root))
         return error_set(err, "%s: not a kubeconfig: not a mapping", path);
     if (kind && (!cJSON_IsString(kind) || strcmp(kind->valuestring, "Config") != 0))
         return error_set(err, "%s: not a kubeconfig: kind is not Config", path);
-    for (size_t i = 0; i < COUNT(parts); i++) {
-        const cJSON *part = member(root, parts[i]);
-        has_content = has_content || (part && !is_empty(part));
-    }
-    if (!has_content)
+    if (is_empty(current) && is_empty(member(root, "clusters")) &&
+        is_empty(member(root, "contexts")) && is_empty(member(root, "users")))
         return 0;
     if (current && !cJSON_IsString(current))
         return error_set(err, "%s: current-context: must be a string", path);
-    if (!current || !*current->valuestring)
+    if (is_empty(current))
         return error_set(err, "%s: current-context: missing", path);
     return read_context(path, folder, root, current->valuestring, config, err);
 }
@@ -535,7 +506,7 @@ static void drop_fields(struct client_config *config, const struct field *fields
 {
     for (size_t i = 0; i < n; i++) {
         char **text = (char **)(void *)((char *)config + fields[i].offset);
-        if (fields[i].form == BOOL)
+        if (fields[i].form == BOOL || fields[i].form == UNSUPPORTED)
             continue;
         free(*text);
         *text = NULL;

@@ -173,16 +173,16 @@ static int read_fields(struct file_reader *reader, const cJSON *section, const c
 static int check_identity(const cJSON *root, const char *field, struct error *err)
 {
     const cJSON *json = cJSON_GetObjectItemCaseSensitive(root, field);
-    const char *wanted = setting_by_field(field)->standard;
+    const char *required = setting_by_field(field)->standard;
     if (!json || cJSON_IsNull(json))
-        return error_set(err, "%s is missing, it must be %s", field, wanted);
+        return error_set(err, "%s is missing, it must be %s", field, required);
     if (!cJSON_IsString(json)) {
         setting_wrong_type(json, "a string", err);
         return error_prefix(err, "%s", field);
     }
-    if (strcmp(json->valuestring, wanted) == 0)
+    if (strcmp(json->valuestring, required) == 0)
         return 0;
-    return error_set(err, "%s is \"%s\", but must be %s", field, json->valuestring, wanted);
+    return error_set(err, "%s is \"%s\", but must be %s", field, json->valuestring, required);
 }
 
 static int read_root(struct file_reader *reader, cJSON *root, struct error *err)
@@ -305,17 +305,23 @@ static void complete_shortest_period(struct configuration *all)
 
 /* ---- checks ---- */
 
-/* Two sections apply only in their own mode. */
+/* Whether kube-proxy checks the range of @setting: not in the section of another mode, and cluster
+ * CIDRs only to detect local traffic by them. */
+static bool is_checked(const struct configuration *all, const struct setting *setting,
+                       const char *mode)
+{
+    if (setting_is_below(setting->field, "nftables") || setting_is_below(setting->field, "ipvs"))
+        return setting_is_below(setting->field, mode);
+    const char *detection = configuration_value(all, "detectLocalMode");
+    return setting->type != SETTING_CLUSTER_CIDR || !*detection ||
+           strcmp(detection, "ClusterCIDR") == 0;
+}
+
 static int check_ranges(const struct configuration *all, const char *mode, struct error *err)
 {
-    static const char *const sections[] = {"nftables", "ipvs"};
     settings_each (setting) {
         const char *value = configuration_of(all, setting)->value;
-        bool counts = value && *value;
-        for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
-            if (setting_is_below(setting->field, sections[i]))
-                counts = counts && strcmp(mode, sections[i]) == 0;
-        if (counts && setting_check(setting, value, err))
+        if (value && *value && is_checked(all, setting, mode) && setting_check(setting, value, err))
             return blame(all, setting, err);
     }
     return 0;
@@ -332,31 +338,6 @@ static int fail_both(const struct configuration *all, const char *first, const c
     return blame_file(all, err);
 }
 
-/* Allows at most one CIDR per family. */
-static int check_cluster_cidrs(const struct configuration *all, struct error *err)
-{
-    const struct setting *setting = setting_by_field("clusterCIDR");
-    bool seen[FAMILY_COUNT] = {false};
-    char *copy = xstrdup(configuration_value(all, "clusterCIDR")), *rest = copy, *entry;
-    int result = 0;
-    while (*copy && result == 0 && (entry = strsep(&rest, ","))) {
-        enum family family;
-        struct cidr cidr;
-        char text[ADDRESS_TEXT_SIZE];
-        if (!cidr_parse(entry, &family, &cidr))
-            continue;
-        if (seen[family]) {
-            error_set(err, "%s/%u is a second %s CIDR, but only one per family is allowed",
-                      address_format(family, &cidr.address, text), cidr.length,
-                      family_name(family));
-            result = blame(all, setting, err);
-        }
-        seen[family] = true;
-    }
-    free(copy);
-    return result;
-}
-
 /* Checks the settings that each detection mode requires. */
 static int check_detection(const struct configuration *all, struct error *err)
 {
@@ -368,7 +349,7 @@ static int check_detection(const struct configuration *all, struct error *err)
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
         if (strcmp(mode, needs[i].mode) == 0 && !*configuration_value(all, needs[i].needs))
             return fail_both(all, "detectLocalMode", mode, "needs", needs[i].needs, "", err);
-    return strcmp(mode, "ClusterCIDR") == 0 ? check_cluster_cidrs(all, err) : 0;
+    return 0;
 }
 
 static int check_periods(const struct configuration *all, const char *mode, struct error *err)
@@ -482,7 +463,7 @@ static bool is_given(const struct configuration *all, const char *field)
     return source == FROM_FLAG || source == FROM_FILE;
 }
 
-void configuration_land(const struct configuration *all, struct options *options)
+void configuration_store(const struct configuration *all, struct options *options)
 {
     static const struct address none;
     enum family family;
@@ -490,7 +471,7 @@ void configuration_land(const struct configuration *all, struct options *options
     settings_each (setting) {
         const char *value = configuration_of(all, setting)->value;
         if (value && *value)
-            setting_land(setting, value, options);
+            setting_store(setting, value, options);
     }
     options->conntrack.max_given =
         is_given(all, "conntrack.maxPerCore") || is_given(all, "conntrack.min");

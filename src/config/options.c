@@ -262,12 +262,12 @@ static int check_companions(const struct configuration *configuration, enum comm
     if (is_on(configuration, "dry-run") && !is_on(configuration, "cleanup-kube-proxy"))
         return error_set(err, "--dry-run works only with --cleanup-kube-proxy");
     for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++) {
-        const char *wanted = companions[i].value;
+        const char *only = companions[i].value;
         const char *value = configuration_value(configuration, companions[i].flag);
-        bool given = wanted ? strcmp(value, wanted) == 0 : *value && strcmp(value, "false") != 0;
+        bool given = only ? strcmp(value, only) == 0 : *value && strcmp(value, "false") != 0;
         if (given && !(companions[i].commands & 1u << command))
             return error_set(err, "--%s%s%s works only with %s", companions[i].flag,
-                             wanted ? " " : "", wanted ? wanted : "", companions[i].with);
+                             only ? " " : "", only ? only : "", companions[i].with);
     }
     return 0;
 }
@@ -371,7 +371,7 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
     options->argc = argc;
     options->argv = argv;
     if (result == 0)
-        configuration_land(&configuration, options);
+        configuration_store(&configuration, options);
     else
         options_clear(options);
     configuration_clear(&configuration);

@@ -113,8 +113,8 @@ char *setting_read_flag(const struct setting *setting, const char *text, const c
                         struct error *err);
 char *setting_read_json(const struct setting *setting, const cJSON *json, struct error *err);
 
-/** Reports that @json is not @wanted ("a string"). Always -1. */
-int setting_wrong_type(const cJSON *json, const char *wanted, struct error *err);
+/** Reports that @json is not @expected ("a string"). Always -1. */
+int setting_wrong_type(const cJSON *json, const char *expected, struct error *err);
 
 /** Checks the range of a non-empty value. */
 int setting_check(const struct setting *setting, const char *value, struct error *err);
@@ -124,7 +124,7 @@ cJSON *setting_json(const struct setting *setting, const char *value);
 
 /** Stores @value, valid and not empty, in @options if the setting has a member; frees that member.
  */
-void setting_land(const struct setting *setting, const char *value, struct options *options);
+void setting_store(const struct setting *setting, const char *value, struct options *options);
 void setting_clear(const struct setting *setting, struct options *options);
 
 /** The index of @word in @words, "a, b", or -1. */
@@ -173,7 +173,7 @@ int configuration_read(struct configuration *configuration, const char *name, co
 int configuration_complete(struct configuration *configuration, struct error *err);
 
 /** Stores all values in @options. */
-void configuration_land(const struct configuration *configuration, struct options *options);
+void configuration_store(const struct configuration *configuration, struct options *options);
 
 /** A "name=value" line for each flag's effective value. The caller frees it. */
 char *configuration_flags(const struct configuration *configuration);

@@ -124,6 +124,26 @@ static int check_entry(enum setting_type type, const char *entry, struct error *
     return type == SETTING_NODE_PORTS && strcmp(entry, "primary") == 0 ? 0 : check_cidr(entry, err);
 }
 
+/* Allows at most one CIDR per family. */
+static int check_families(const char *list, struct error *err)
+{
+    bool seen[FAMILY_COUNT] = {false};
+    int result = 0;
+    for (char *entry; result == 0 && (entry = next_entry(&list)); free(entry)) {
+        enum family family;
+        struct cidr cidr;
+        char text[ADDRESS_TEXT_SIZE];
+        if (!cidr_parse(entry, &family, &cidr))
+            continue;
+        if (seen[family])
+            result = error_set(err, "%s/%u is a second %s CIDR, but only one per family is allowed",
+                               address_format(family, &cidr.address, text), cidr.length,
+                               family_name(family));
+        seen[family] = true;
+    }
+    return result;
+}
+
 /* For NodePort addresses, "primary" must be the only entry. */
 static int check_list(enum setting_type type, const char *list, struct error *err)
 {
@@ -222,16 +242,17 @@ char *setting_read_flag(const struct setting *s, const char *text, const char *b
 
 /* ---- from a file ---- */
 
-int setting_wrong_type(const cJSON *json, const char *wanted, struct error *err)
+int setting_wrong_type(const cJSON *json, const char *expected, struct error *err)
 {
     if (cJSON_IsArray(json) || cJSON_IsObject(json))
-        return error_set(err, "%s is not %s", cJSON_IsArray(json) ? "a list" : "a mapping", wanted);
+        return error_set(err, "%s is not %s", cJSON_IsArray(json) ? "a list" : "a mapping",
+                         expected);
     char *printed = cJSON_PrintUnformatted(json);
     error_set(err, "%s%s is not %s",
               cJSON_IsString(json)   ? "the string "
               : cJSON_IsNumber(json) ? "the number "
                                      : "",
-              printed, wanted);
+              printed, expected);
     free(printed);
     return -1;
 }
@@ -380,6 +401,8 @@ int setting_check(const struct setting *s, const char *value, struct error *err)
         return 0;
     case SETTING_CIDRS:
         return check_list(s->type, value, err);
+    case SETTING_CLUSTER_CIDR:
+        return check_families(value, err);
     default:
         return 0;
     }
@@ -431,7 +454,7 @@ cJSON *setting_json(const struct setting *s, const char *value)
 /* ---- into options ---- */
 
 /* Stores lists. Of cluster CIDRs, only the first of each family is used. */
-static void land_list(const struct setting *s, const char *value, struct options *options)
+static void store_list(const struct setting *s, const char *value, struct options *options)
 {
     static const char gate[] = "AllowServiceExternalIPs=";
     for (char *entry; (entry = next_entry(&value)); free(entry)) {
@@ -451,7 +474,7 @@ static void land_list(const struct setting *s, const char *value, struct options
     }
 }
 
-void setting_land(const struct setting *s, const char *value, struct options *options)
+void setting_store(const struct setting *s, const char *value, struct options *options)
 {
     void *place = (char *)options + s->offset;
     if (s->offset == 0)
@@ -481,7 +504,7 @@ void setting_land(const struct setting *s, const char *value, struct options *op
     case SETTING_CLUSTER_CIDR:
     case SETTING_NODE_PORTS:
     case SETTING_GATES:
-        land_list(s, value, options);
+        store_list(s, value, options);
         break;
     default:
         *(char **)place = xstrdup(value);

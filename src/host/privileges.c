@@ -52,7 +52,7 @@ int privileges_keep_net_admin(struct error *err)
 
 /* A deny list: an allow list would have to follow every C library. Calls that need a dropped
  * capability are omitted, unless they have a history of kernel exploits. */
-static const char *const refused_calls[] = {
+static const char *const denied_calls[] = {
     /* other programs */
     "execve", "execveat", "fork", "vfork",
     /* other processes */
@@ -68,22 +68,22 @@ static const char *const refused_calls[] = {
     "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register",
     "add_key", "request_key", "keyctl"};
 
-static int refuse(scmp_filter_ctx filter, const char *name)
+static int deny(scmp_filter_ctx filter, const char *name)
 {
     int call = seccomp_syscall_resolve_name(name);
     return call == __NR_SCMP_ERROR ? 0 /* newer than the library */
                                    : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 0);
 }
 
-static int refuse_calls(scmp_filter_ctx filter)
+static int deny_calls(scmp_filter_ctx filter)
 {
     int result = 0;
-    for (size_t i = 0; i < sizeof(refused_calls) / sizeof(refused_calls[0]) && result == 0; i++)
-        result = refuse(filter, refused_calls[i]);
+    for (size_t i = 0; i < sizeof(denied_calls) / sizeof(denied_calls[0]) && result == 0; i++)
+        result = deny(filter, denied_calls[i]);
     return result;
 }
 
-static int refuse_sockets(scmp_filter_ctx filter, enum scmp_compare how, int family)
+static int deny_sockets(scmp_filter_ctx filter, enum scmp_compare how, int family)
 {
     return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
                             SCMP_A0(how, (scmp_datum_t)family, 0));
@@ -91,19 +91,19 @@ static int refuse_sockets(scmp_filter_ctx filter, enum scmp_compare how, int fam
 
 /* Denies all families but AF_UNIX (systemd, name services), AF_INET, AF_INET6 and AF_NETLINK. A
  * rule can compare an argument only once, so each family gets its own. */
-static int refuse_families(scmp_filter_ctx filter)
+static int deny_families(scmp_filter_ctx filter)
 {
-    int result = refuse_sockets(filter, SCMP_CMP_GE, AF_MAX);
+    int result = deny_sockets(filter, SCMP_CMP_GE, AF_MAX);
     for (int family = 0; family < AF_MAX && result == 0; family++)
         if (family != AF_UNIX && family != AF_INET && family != AF_INET6 && family != AF_NETLINK)
-            result = refuse_sockets(filter, SCMP_CMP_EQ, family);
+            result = deny_sockets(filter, SCMP_CMP_EQ, family);
     return result;
 }
 
 /* Allows threads (libcurl resolves names in one) but no processes. Filters cannot see the flags of
  * clone3, so it returns ENOSYS and the C library falls back to clone. Sanitizer builds skip this:
  * their leak checker is a process that traces this one. */
-static int refuse_processes(scmp_filter_ctx filter)
+static int deny_processes(scmp_filter_ctx filter)
 {
 #ifdef KUBE_NFTD_SANITIZED
     (void)filter;
@@ -114,7 +114,7 @@ static int refuse_processes(scmp_filter_ctx filter)
 #else
     const struct scmp_arg_cmp no_thread = SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0);
 #endif
-    int result = refuse(filter, "ptrace");
+    int result = deny(filter, "ptrace");
     if (result == 0)
         result =
             seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, &no_thread);
@@ -133,10 +133,10 @@ int privileges_filter_calls(struct error *err)
          * deny; failure is harmless. */
         seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
         seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
-        result = refuse_calls(filter);
+        result = deny_calls(filter);
     }
-    result = result ? result : refuse_families(filter);
-    result = result ? result : refuse_processes(filter);
+    result = result ? result : deny_families(filter);
+    result = result ? result : deny_processes(filter);
     result = result ? result : seccomp_load(filter); /* sets no_new_privs: needs no capability */
     seccomp_release(filter);
     return result ? error_set(err, "cannot filter system calls: %s", strerror(-result)) : 0;

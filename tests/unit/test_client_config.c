@@ -70,7 +70,7 @@ static void write_config(FILE *out)
     fputs(config.disable_compression ? " plain" : "", out);
 }
 
-/* Nothing is left of what is refused. */
+/* After an error the configuration is empty. */
 static void load_from(const char *path, const char *master, FILE *out)
 {
     tear_down();

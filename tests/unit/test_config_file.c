@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * KubeProxyConfiguration files: every field, what is refused, which flags count beside one, and
+ * KubeProxyConfiguration files: every field, what is rejected, which flags count beside one, and
  * that a configuration that is written down reads back as the same. Cases are in cases/config_file.
  */
 #include "config/setting.h"
@@ -50,8 +50,7 @@ static void write_error(FILE *out, struct error *err)
     error_clear(err);
 }
 
-/* Why the file with @flags is refused, or the notes, each with its importance, and the
- * options. */
+/* Why the file with @flags is rejected, or the notes, each with its level, and the options. */
 static void parse_text(const char *text_of_file, const char *flags, FILE *out)
 {
     struct options options;

@@ -24,7 +24,7 @@ static void tear_down(void)
     close(edits);
 }
 
-/* inotify tells at once. */
+/* inotify reports at once. */
 static void write_edited(FILE *out)
 {
     const char *edited = edits_read(edits);

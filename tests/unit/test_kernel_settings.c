@@ -12,7 +12,7 @@
 
 #define SYSCTLS "proc/sys/net/netfilter/nf_conntrack_"
 
-/* What they are called in cases, and what they say before each. */
+/* Their names in cases, and their contents before each. */
 static const struct {
     const char *name, *path, *text;
 } files[] = {
@@ -82,7 +82,7 @@ COMMAND(folder)
     ck_assert_int_eq(mkdir(in_folder(path_of(words)), 0700), 0);
 }
 
-/* In place of the file, one of the kernel's that nobody may write: it says 65536. */
+/* In place of the file, a read-only one of the kernel with 65536. */
 COMMAND(fixed)
 {
     run_gone(words, out);
@@ -159,7 +159,7 @@ COMMAND(show)
 
 CASES("kernel_settings")
 
-/* What a second start finds is left alone. */
+/* A second start writes nothing. */
 TEST(same_again)
 {
     const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};

@@ -129,7 +129,7 @@ static void hold(enum family family, const char *words)
 
 /* ---- commands ---- */
 
-/* All of them write what is told, and what is logged. */
+/* All of them write what is passed on, and what is logged. */
 COMMAND(begin)
 {
     script_show_log(LOG_LEVEL_INFO);

@@ -23,22 +23,22 @@ COMMAND(host)
 COMMAND(select)
 {
     enum family family = *script_word(&words) == '4' ? FAMILY_IPV4 : FAMILY_IPV6, any;
-    struct node_port_addresses wanted = {.primary = false};
+    struct node_port_addresses setting = {.primary = false};
     struct node_port_selection selection;
     struct address own;
     bool known = false;
     for (char *word, *value; *(word = script_word(&words));) {
         known = known || script_option(word, "own", &value);
         if (strcmp(word, "primary") == 0) {
-            wanted.primary = true;
+            setting.primary = true;
         } else if (script_option(word, "own", &value)) {
             own = make_address(value, &any);
         } else {
             const struct cidr cidr = make_cidr(word, &any);
-            vec_push(&wanted.cidrs[any], cidr);
+            vec_push(&setting.cidrs[any], cidr);
         }
     }
-    node_port_addresses_select(&wanted, family, &host, known ? &own : NULL, &selection);
+    node_port_addresses_select(&setting, family, &host, known ? &own : NULL, &selection);
     fprintf(out, selection.all ? "all" : selection.addresses.n ? "" : "none");
     vec_each (&selection.addresses, address) {
         fprintf(out, selection.all || address > selection.addresses.v ? " " : "");
@@ -47,7 +47,7 @@ COMMAND(select)
     fprintf(out, "\n");
     vec_free(&selection.addresses);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        vec_free(&wanted.cidrs[i]);
+        vec_free(&setting.cidrs[i]);
 }
 
 CASES("node_port_addresses")

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Flags: what they make of the options, and what is refused. Cases are in cases/options. */
+/* Flags: what they make of the options, and what is rejected. Cases are in cases/options. */
 #include "options_text.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-/* The host's name as the tests want it; NULL: it cannot be read. */
+/* The host's name; NULL: it cannot be read. */
 static const char *host_name;
 
 int gethostname(char *name, size_t length)
@@ -45,12 +45,12 @@ COMMAND(notes)
 {
     struct options options;
     struct error err = {0};
-    const char *said = "none";
+    const char *found = "none";
     ck_assert_msg(parse(words, &options, &err) == 0, "%s", err.text);
     vec_each (&options.notes, note)
         if (strstr(note->text, "without effect"))
-            said = note->text;
-    fprintf(out, "%s\n", said);
+            found = note->text;
+    fprintf(out, "%s\n", found);
     options_clear(&options);
 }
 

@@ -13,9 +13,9 @@
 #include "history.h"
 #include "kube-nftd/netlink.h"
 #include "proxy.h"
+#include "receivers.h"
 #include "table/audit.h"
 #include "table_sizes.h"
-#include "told.h"
 #include "unit.h"
 #include "world.h"
 
@@ -45,7 +45,7 @@ static bool damaged;  /* somebody else changed a table; that is known, or will b
 
 static struct facts ledgers[2], *ledger = &ledgers[0];
 
-static void told(char *about, char *what)
+static void receive(char *about, char *what)
 {
     facts_set(ledger, about, what);
 }
@@ -54,7 +54,7 @@ static void told(char *about, char *what)
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
                        const struct backend *serving, size_t n)
 {
-    tell_flows(frontend, claimed, serving, n);
+    receive_flows(frontend, claimed, serving, n);
 }
 
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,

@@ -117,7 +117,7 @@ TEST(no_process_is_made)
 #endif
 }
 
-/* Most of these would be refused to users without rights all the same, but not to root. */
+/* Most of these are denied to unprivileged users anyway, but not to root. */
 static int use_kernel(void)
 {
     struct error err = {0};

@@ -6,8 +6,8 @@
 #include "fake_kernel.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
+#include "receivers.h"
 #include "script_objects.h"
-#include "told.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,17 +16,17 @@ static struct proxy *proxy;
 static struct proxy_config config; /* of the proxy */
 static struct options options;
 static struct nft_socket *kernel;
-static double now, next; /* of the turns; what the last one returned */
-static double begun;     /* the proxy, by the clock of the wall */
+static double now, next; /* of the syncs; what the last one returned */
+static double begun;     /* clock_realtime of the proxy's start */
 static struct {
     double queued, success;
 } times[FAMILY_COUNT]; /* as last shown */
 
-static VEC(struct frontend) noted[FAMILY_COUNT]; /* in no run yet, or held back by all of them */
+static VEC(struct frontend) stale[FAMILY_COUNT]; /* not yet deleted, or held back */
 static flow_held_back_fn held_back[FAMILY_COUNT];
 static const void *held_back_ctx[FAMILY_COUNT];
 
-static void told(char *about, char *what)
+static void receive(char *about, char *what)
 {
     if (script_out())
         fprintf(script_out(), "%s %s\n", about, what ? what : "gone");
@@ -40,14 +40,14 @@ bool health_service_is_listening(const struct health *health, const char *servic
     return health == config.health;
 }
 
-/* What there is much of is not written. */
+/* Not written where there are many. */
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
                        const struct backend *serving, size_t n)
 {
     ck_assert(cleaner && cleaner == config.flows);
     if (!config.portion)
-        tell_flows(frontend, claimed, serving, n);
-    vec_push(&noted[frontend->family], *frontend);
+        receive_flows(frontend, claimed, serving, n);
+    vec_push(&stale[frontend->family], *frontend);
 }
 
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
@@ -59,18 +59,18 @@ void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
     held_back_ctx[family] = ctx;
 }
 
-/* Runs without a note before them are not told. */
+/* Runs that delete nothing are not written. */
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
 {
     ck_assert(cleaner && cleaner == config.flows);
     ck_assert(config.families[family]);
-    size_t waiting = 0, n = noted[family].n;
-    vec_each (&noted[family], it)
+    size_t waiting = 0, n = stale[family].n;
+    vec_each (&stale[family], it)
         if (held_back[family](held_back_ctx[family], it))
-            noted[family].v[waiting++] = *it;
+            stale[family].v[waiting++] = *it;
     if (waiting < n)
-        told(xstrdup("run"), xstrdup(family_name(family)));
-    noted[family].n = waiting;
+        receive(xstrdup("run"), xstrdup(family_name(family)));
+    stale[family].n = waiting;
 }
 
 /* In place of clock_monotonic(), by the linker (tests/CMakeLists.txt). What is done takes some
@@ -89,7 +89,7 @@ static void configure(const char *word)
     enum family family;
     if (strcmp(word, "no-ipv6") == 0) {
         config.families[FAMILY_IPV6] = false;
-    } else if (strcmp(word, "nobody-told") == 0) {
+    } else if (strcmp(word, "no-receivers") == 0) {
         config.health = NULL;
         config.flows = NULL;
     } else if (strcmp(word, "no-external-ips") == 0) {
@@ -121,7 +121,7 @@ static void restart(void)
     proxy = proxy_new(&config, &err);
     ck_assert_msg(proxy, "%s", err.text);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        vec_free(&noted[i]);
+        vec_free(&stale[i]);
     memset(times, 0, sizeof(times));
 }
 
@@ -133,8 +133,8 @@ static void set_up(void)
     config = (struct proxy_config){.options = &options,
                                    .node_name = "n1",
                                    .families = {true, true},
-                                   .health = (struct health *)(void *)&noted,
-                                   .flows = (struct flow_cleaner *)(void *)&noted};
+                                   .health = (struct health *)(void *)&stale,
+                                   .flows = (struct flow_cleaner *)(void *)&stale};
     kernel = nft_socket_open(&err);
     ck_assert_ptr_nonnull(kernel);
     now = 1000;
@@ -148,7 +148,7 @@ static void tear_down(void)
     proxy_free(proxy);
     proxy = NULL;
     for (int i = 0; i < FAMILY_COUNT; i++)
-        vec_free(&noted[i]);
+        vec_free(&stale[i]);
     nft_socket_close(kernel);
 }
 
@@ -300,7 +300,7 @@ COMMAND(unreachable)
 
 /* ---- the kernel ---- */
 
-/* Transaction number N is refused. */
+/* Transaction number N is rejected. */
 COMMAND(fail)
 {
     fake_kernel_fail((unsigned)atoi(words), FAKE_REFUSES);
@@ -312,7 +312,7 @@ COMMAND(unreadable)
     fake_kernel_refuse_reads(1, (unsigned)atoi(words), true);
 }
 
-COMMAND(refuse)
+COMMAND(reject)
 {
     struct frontend frontend = script_frontend(words);
     fake_kernel_refuse_frontend("services", &frontend, ENFILE);
@@ -339,24 +339,24 @@ COMMAND(break_rules)
     proxy_foreign_settled(proxy, &by);
 }
 
-/* ---- turns ---- */
+/* ---- syncs ---- */
 
-static void turn(double seconds)
+static void sync_after(double seconds)
 {
     now += seconds;
     fake_kernel_set_time(now);
     next = proxy_sync(proxy, kernel, now);
 }
 
-/* "S", in seconds since the last one; "next", when that wanted it, or so many times that. Then what
- * is told. */
-COMMAND(turn)
+/* "S", in seconds since the last one; "next", when that requested it, or so many times that. Writes
+ * what the receivers get. */
+COMMAND(sync)
 {
     if (strncmp(words, "next", 4) != 0)
-        turn(atof(words));
+        sync_after(atof(words));
     else
         for (int n = words[4] ? atoi(words + 4) : 1; n > 0; n--)
-            turn(fmax(next - now, 0));
+            sync_after(fmax(next - now, 0));
 }
 
 COMMAND(keep)
@@ -386,7 +386,7 @@ static struct snapshot snapshot(void)
     return now_;
 }
 
-/* Whether it is said of a Service that a change of it is still on its way. */
+/* Whether a change of a Service is reported as pending. */
 static bool is_pending(const char *id)
 {
     struct snapshot state = snapshot();
@@ -416,21 +416,21 @@ static char *waiting_text(const char *services)
         if (is_pending(id))
             fprintf(out, " %s", id);
     }
-    fputs(noted[FAMILY_IPV4].n > 0 ? " flows\n" : "\n", out);
+    fputs(stale[FAMILY_IPV4].n > 0 ? " flows\n" : "\n", out);
     fclose(out);
     return text;
 }
 
-/* "Services": some turns, as long as they are wanted at once; what waits meanwhile, which is the
+/* "Services": syncs, as long as the next is due at once; what waits meanwhile, which is the
  * same, and in the end. */
-COMMAND(turns)
+COMMAND(syncs)
 {
-    unsigned turns = 0;
+    unsigned n = 0;
     char *meanwhile = waiting_text(words);
     fputs(meanwhile, out);
-    for (; next == now; turn(0), turns++)
+    for (; next == now; sync_after(0), n++)
         expect_text(waiting_text(words), meanwhile);
-    ck_assert_uint_gt(turns, 2);
+    ck_assert_uint_gt(n, 2);
     free(meanwhile);
     char *in_the_end = waiting_text(words);
     fputs(in_the_end, out);
@@ -536,7 +536,7 @@ COMMAND(health)
             status.node_eligible ? "eligible" : "not eligible");
 }
 
-static void write_figure(FILE *out, const char *name, uint64_t number)
+static void write_stat(FILE *out, const char *name, uint64_t number)
 {
     if (number)
         fprintf(out, " %s=%d", name, (int)number);
@@ -544,7 +544,7 @@ static void write_figure(FILE *out, const char *name, uint64_t number)
 
 /* Of a family, in kube-proxy's terms and its own, but zeros. What was timed took seconds at most.
  */
-COMMAND(figures)
+COMMAND(stats)
 {
     enum family family = strcmp(words, "IPv6") == 0 ? FAMILY_IPV6 : FAMILY_IPV4;
     struct snapshot all = snapshot();
@@ -554,14 +554,14 @@ COMMAND(figures)
         const struct sync_figures *syncs = it->syncs;
         ck_assert(fabs(syncs->all.sum - syncs->full.sum - syncs->partial.sum) < 1e-9);
         ck_assert(fabs(syncs->programming.sum) < 5);
-        write_figure(out, "syncs", histogram_count(&syncs->all));
-        write_figure(out, "full", histogram_count(&syncs->full));
-        write_figure(out, "partial", histogram_count(&syncs->partial));
-        write_figure(out, "timed", histogram_count(&syncs->programming));
-        write_figure(out, "failures", syncs->failures);
-        write_figure(out, "read-backs", it->table->read_backs);
-        write_figure(out, "refused", it->table->refused);
-        write_figure(out, "rewritten", it->table->rewritten);
+        write_stat(out, "syncs", histogram_count(&syncs->all));
+        write_stat(out, "full", histogram_count(&syncs->full));
+        write_stat(out, "partial", histogram_count(&syncs->partial));
+        write_stat(out, "timed", histogram_count(&syncs->programming));
+        write_stat(out, "failures", syncs->failures);
+        write_stat(out, "read-backs", it->table->read_backs);
+        write_stat(out, "rejected", it->table->refused);
+        write_stat(out, "rewritten", it->table->rewritten);
     }
     fputs(it->in_use ? "\n" : " not in use\n", out);
 }
@@ -615,10 +615,10 @@ COMMAND(versions)
         fputs("unknown\n", out);
 }
 
-/* What a turn logs, from these words on. */
+/* What a sync logs, from these words on. */
 COMMAND(logs)
 {
-    turn(1);
+    sync_after(1);
     fprintf(out, "%u\n", logged_with(words));
     forget_logged();
 }

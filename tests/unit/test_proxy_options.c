@@ -123,8 +123,7 @@ COMMAND(check)
 
 /* ---- kernels ---- */
 
-/* What the kernel lacks of a family: f fib, r reject, o an owner of tables, x something that nobody
- * can do without. */
+/* What the kernel lacks of a family: f fib, r reject, o an owner of tables, x a requirement. */
 static const char *lacks[FAMILY_COUNT];
 static unsigned runs[FAMILY_COUNT], cleared;
 static struct nft_socket *const the_socket = (struct nft_socket *)(void *)lacks;
