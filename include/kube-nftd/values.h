@@ -259,19 +259,15 @@ struct value_reader *proto_reader_new(const struct proto_format *format, size_t 
  * error: reading then fails, and the callback keeps the error. */
 typedef int (*yaml_input_fn)(void *ctx, char *buffer, size_t size, size_t *n);
 
-/* Takes the next @length bytes of JSON. Returns -1 to stop, likewise. */
-typedef int (*yaml_output_fn)(void *ctx, const char *json, size_t length);
-
 /**
- * Converts all documents read from @input (YAML or JSON) to a sequence of JSON values for a
- * json_reader, with the same line numbers. Calls @output after each document, and after each
- * element of "items" of a top-level mapping, so that a long List is never held as a whole.
+ * Reads all documents from @input (YAML or JSON) and passes them to the callback of @reader, a new
+ * json_reader.
  *
  * Plain scalars are typed by YAML's JSON schema as in Kubernetes tools (null, true/false, numbers;
  * yes/no/on/off are strings). Anchors and aliases are expanded up to a limit; deep nesting and
- * alias bombs are errors. Errors give line and column. @ctx is passed to both callbacks.
+ * alias bombs are errors. Errors give line and column.
  */
-int yaml_to_json(yaml_input_fn input, yaml_output_fn output, void *ctx, struct error *err);
+int yaml_read(struct value_reader *reader, yaml_input_fn input, void *ctx, struct error *err);
 
 /** Parses @text, a single document, into a tree that the caller deletes. NULL on error. With
  * @lenient, duplicate keys are allowed and all kept, in order. */

@@ -207,16 +207,9 @@ static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
     return 0;
 }
 
-static int take_yaml(void *ctx, const char *json, size_t length)
-{
-    struct reading *reading = ctx;
-    return value_reader_feed(reading->values, json, length, reading->err);
-}
-
 static int read_yaml(struct reading *reading)
 {
-    if (yaml_to_json(yaml_input, take_yaml, reading, reading->err) ||
-        value_reader_finish(reading->values, reading->err))
+    if (yaml_read(reading->values, yaml_input, reading, reading->err))
         return -1;
     if (reading->documents == 0)
         return error_set(reading->err, "the file is empty");

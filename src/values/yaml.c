@@ -1,84 +1,81 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Converts libyaml's events to JSON text, recursively over the nodes (at most MAX_DEPTH deep), and
- * writes trees with its emitter. Each write_ function of the reader starts with its node's first
- * event in reader.event and ends with the last one there.
+ * Builds values from libyaml's events, recursively over the nodes (at most DEPTH_MOST deep), and
+ * writes trees with its emitter. Each take_ function starts with its node's first event in
+ * yaml.event and ends with the last one there.
  *
- * Expansion is bounded: anchors and aliases copy at most MAX_COPIED bytes per document.
+ * Expansion is bounded: the aliases of a document copy at most COPIED_MOST bytes.
  */
-#include "kube-nftd/values.h"
-
-#include "kube-nftd/base.h"
+#include "reader.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 #include <yaml.h>
 
-#define MAX_DEPTH 100
-#define MAX_COPIED ((size_t)16 * 1024 * 1024)
+#define DEPTH_MOST 100
+#define COPIED_MOST ((size_t)16 * 1024 * 1024)
 
+/* A node, as a range of the recorded events. */
 struct anchor {
-    struct hash_link link; /* by name */
-    char *name;
-    char *json; /* the node, on one line */
+    const char *name; /* in its first event */
+    size_t begin, end;
 };
 
 /* A key of an open mapping. */
 struct key {
-    char *json;
+    size_t begin; /* in the text of the values */
+    const char *text;
     size_t line;
 };
 
-struct reader {
+struct yaml {
     yaml_parser_t parser;
     yaml_event_t event;
+    struct value_reader *values;
     struct error *err;
     yaml_input_fn input;
-    yaml_output_fn output; /* NULL: keep the single document in out */
     void *ctx;
+    bool single;      /* one document, without NUL in its texts */
     bool lenient;     /* allow duplicate keys */
-    VEC(char) out;    /* pending output */
-    size_t line;      /* current output line, from 1 */
-    size_t documents; /* documents begun */
-    struct hash_table anchors;
-    size_t open_anchors;  /* anchored nodes in progress: their text stays in out */
-    size_t copied;        /* bytes copied in this document */
+    size_t documents; /* begun */
+    /* Anchored nodes are recorded, and an alias replays its node. */
+    VEC(yaml_event_t) events; /* recorded in this document */
+    VEC(struct anchor) anchors;
+    size_t open_anchors; /* anchored nodes in progress */
+    bool recorded;       /* the current event is the last one of @events */
+    bool replays;        /* the current event is the one at @at */
+    size_t at;
+    size_t copied;        /* bytes of replayed events in this document */
     VEC(struct key) keys; /* of all open mappings, the innermost last */
 };
 
-static int write_node(struct reader *reader, size_t depth);
-
 /* ---- errors and events ---- */
 
-static int fail_at(struct reader *reader, const yaml_mark_t *mark, const char *what)
+static int fail_at(struct yaml *yaml, const yaml_mark_t *mark, const char *what)
 {
-    return error_set(reader->err, "line %zu column %zu: %s", mark->line + 1, mark->column + 1,
-                     what);
+    return error_set(yaml->err, "line %zu column %zu: %s", mark->line + 1, mark->column + 1, what);
 }
 
 /* Reports an error at the current event. */
-__attribute__((format(printf, 2, 3))) static int fail(struct reader *reader, const char *format,
-                                                      ...)
+__attribute__((format(printf, 2, 3))) static int fail(struct yaml *yaml, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     char *text = xvasprintf(format, args);
     va_end(args);
-    fail_at(reader, &reader->event.start_mark, text);
+    fail_at(yaml, &yaml->event.start_mark, text);
     free(text);
     return -1;
 }
 
 /* libyaml decodes ahead of its scanner: the bad byte follows the decoded characters that were not
  * scanned yet. */
-static int fail_encoding(struct reader *reader)
+static int fail_encoding(struct yaml *yaml)
 {
-    const yaml_parser_t *parser = &reader->parser;
+    const yaml_parser_t *parser = &yaml->parser;
     yaml_mark_t mark = parser->mark;
     for (const yaml_char_t *p = parser->buffer.pointer; p < parser->buffer.last; p++) {
         if (*p == '\n') {
@@ -88,50 +85,53 @@ static int fail_encoding(struct reader *reader)
             mark.column++;
         }
     }
-    return fail_at(reader, &mark, parser->problem);
+    return fail_at(yaml, &mark, parser->problem);
 }
 
-static int next(struct reader *reader)
+static int replay_next(struct yaml *yaml)
 {
-    const yaml_parser_t *parser = &reader->parser;
-    yaml_event_delete(&reader->event);
-    if (yaml_parser_parse(&reader->parser, &reader->event))
+    yaml->event = yaml->events.v[++yaml->at];
+    yaml->copied += sizeof(struct json_value);
+    if (yaml->event.type == YAML_SCALAR_EVENT)
+        yaml->copied += yaml->event.data.scalar.length;
+    return yaml->copied <= COPIED_MOST
+               ? 0
+               : fail(yaml, "the aliases of the document expand to too much");
+}
+
+static int next(struct yaml *yaml)
+{
+    const yaml_parser_t *parser = &yaml->parser;
+    yaml_event_t *event = &yaml->event;
+    if (yaml->replays)
+        return replay_next(yaml);
+    if (!yaml->recorded)
+        yaml_event_delete(event);
+    if (yaml_parser_parse(&yaml->parser, event)) {
+        bool is_node = event->type == YAML_SCALAR_EVENT ||
+                       event->type == YAML_SEQUENCE_START_EVENT ||
+                       event->type == YAML_MAPPING_START_EVENT;
+        /* the anchor is the first member of these */
+        yaml->recorded = yaml->open_anchors > 0 || (is_node && event->data.scalar.anchor);
+        if (yaml->recorded)
+            vec_push(&yaml->events, *event);
         return 0;
+    }
+    yaml->recorded = false;
     if (parser->error == YAML_MEMORY_ERROR)
         alloc_failed();
     if (parser->error == YAML_READER_ERROR)
-        return reader->err->text ? -1 /* set by the input callback */ : fail_encoding(reader);
+        return yaml->err->text ? -1 /* set by the input callback */ : fail_encoding(yaml);
     char *what = xasprintf("%s%s%s", parser->problem, parser->context ? ", " : "",
                            parser->context ? parser->context : "");
-    fail_at(reader, &parser->problem_mark, what);
+    fail_at(yaml, &parser->problem_mark, what);
     free(what);
     return -1;
 }
 
-/* ---- the text ---- */
-
-static void put(struct reader *reader, const char *text)
+static size_t line_of(const struct yaml *yaml)
 {
-    vec_append(&reader->out, text, strlen(text));
-}
-
-/* Adds newlines up to the current event's line in the YAML. */
-static void reach_line(struct reader *reader)
-{
-    for (; reader->line < reader->event.start_mark.line + 1; reader->line++)
-        put(reader, "\n");
-}
-
-/* Passes on the pending output, unless an open anchor needs it. */
-static int flush(struct reader *reader)
-{
-    if (!reader->output || reader->open_anchors > 0)
-        return 0;
-    int result = reader->output(reader->ctx, reader->out.v, reader->out.n);
-    vec_clear(&reader->out);
-    return result && !reader->err->text
-               ? error_set(reader->err, "stopped by the reader of the values")
-               : result;
+    return yaml->event.start_mark.line + 1;
 }
 
 /* ---- scalars ---- */
@@ -164,350 +164,335 @@ static bool read_number(const char *text, double *number)
     return end > text && !*end && isfinite(*number);
 }
 
-#define NUMBER_SIZE 32
-
-/* Resolves a plain scalar to JSON, with @number as a buffer for numbers; NULL: a string. */
-static const char *resolve(const char *text, char number[NUMBER_SIZE])
+/* The type of a plain scalar. */
+static enum json_type resolve(const char *text, double *number)
 {
     static const struct {
-        const char *text, *json;
-    } words[] = {{"", "null"},       {"~", "null"},      {"null", "null"},  {"Null", "null"},
-                 {"NULL", "null"},   {"true", "true"},   {"True", "true"},  {"TRUE", "true"},
-                 {"false", "false"}, {"False", "false"}, {"FALSE", "false"}};
-    double value;
+        const char *text;
+        enum json_type type;
+    } words[] = {
+        {"", JSON_NULL},       {"~", JSON_NULL},      {"null", JSON_NULL},   {"Null", JSON_NULL},
+        {"NULL", JSON_NULL},   {"true", JSON_TRUE},   {"True", JSON_TRUE},   {"TRUE", JSON_TRUE},
+        {"false", JSON_FALSE}, {"False", JSON_FALSE}, {"FALSE", JSON_FALSE},
+    };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strcmp(words[i].text, text) == 0)
-            return words[i].json;
-    if (!read_number(text, &value))
-        return NULL;
-    snprintf(number, NUMBER_SIZE, "%.15g", value + 0.0); /* 80.0 becomes 80 */
-    if (strtod(number, NULL) != value)
-        snprintf(number, NUMBER_SIZE, "%.17g", value);
-    return number;
+            return words[i].type;
+    return read_number(text, number) ? JSON_NUMBER : JSON_STRING;
 }
 
-static void put_string(struct reader *reader, const char *text, size_t length)
-{
-    put(reader, "\"");
-    for (const char *end = text + length; text < end; text++) {
-        unsigned char c = (unsigned char)*text;
-        char escaped[8];
-        if (c >= ' ' && c != '"' && c != '\\') {
-            vec_push(&reader->out, *text);
-        } else {
-            snprintf(escaped, sizeof(escaped), "\\u%04x", c);
-            put(reader, escaped);
-        }
-    }
-    put(reader, "\"");
-}
-
-/* Rejects NUL for yaml_parse(); else the JSON reader decides. */
-static int check_nul(struct reader *reader)
-{
-    const yaml_event_t *event = &reader->event;
-    if (reader->output || !memchr(event->data.scalar.value, '\0', event->data.scalar.length))
-        return 0;
-    return fail(reader, "a text with a NUL");
-}
-
-static int write_scalar(struct reader *reader)
+/* The type of the current scalar; -1 if it does not fit its tag. */
+static int scalar_type(struct yaml *yaml, double *number)
 {
     static const struct {
-        const char *tag, *begins; /* first characters of its JSON */
-    } types[] = {{YAML_INT_TAG, "-0123456789"},
-                 {YAML_FLOAT_TAG, "-0123456789"},
-                 {YAML_BOOL_TAG, "tf"},
-                 {YAML_NULL_TAG, "n"}};
-    const yaml_event_t *event = &reader->event;
-    const char *text = (const char *)event->data.scalar.value;
-    const char *tag = (const char *)event->data.scalar.tag;
-    char number[NUMBER_SIZE];
-    const char *json = resolve(text, number);
-    if (check_nul(reader))
-        return -1;
-    bool is_text = tag || event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || !json;
-    if (tag && strcmp(tag, "!") != 0 && strcmp(tag, YAML_STR_TAG) != 0) {
-        size_t i = 0, n = sizeof(types) / sizeof(types[0]);
-        while (i < n && strcmp(types[i].tag, tag) != 0)
-            i++;
-        if (i == n)
-            return fail(reader, "tag %s is not supported", tag);
-        if (!json || !strchr(types[i].begins, *json))
-            return fail(reader, "the value does not fit its tag %s", tag);
-        is_text = false;
+        const char *tag;
+        enum json_type type, other;
+    } tags[] = {{YAML_INT_TAG, JSON_NUMBER, JSON_NUMBER},
+                {YAML_FLOAT_TAG, JSON_NUMBER, JSON_NUMBER},
+                {YAML_BOOL_TAG, JSON_TRUE, JSON_FALSE},
+                {YAML_NULL_TAG, JSON_NULL, JSON_NULL}};
+    const char *tag = (const char *)yaml->event.data.scalar.tag;
+    bool is_plain = yaml->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    enum json_type type = resolve((const char *)yaml->event.data.scalar.value, number);
+    if (!tag)
+        return is_plain ? (int)type : JSON_STRING;
+    if (strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0)
+        return JSON_STRING;
+    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+        if (strcmp(tags[i].tag, tag) != 0)
+            continue;
+        return type == tags[i].type || type == tags[i].other
+                   ? (int)type
+                   : fail(yaml, "the value does not fit its tag %s", tag);
     }
-    if (is_text)
-        put_string(reader, text, event->data.scalar.length);
-    else
-        put(reader, json);
+    return fail(yaml, "tag %s is not supported", tag);
+}
+
+/* Adds the text of the current scalar. A NUL becomes two bytes that are not UTF-8. */
+static int add_text(struct yaml *yaml, bool *has_nul)
+{
+    struct value_reader *values = yaml->values;
+    const char *text = (const char *)yaml->event.data.scalar.value;
+    size_t length = yaml->event.data.scalar.length;
+    *has_nul = memchr(text, '\0', length);
+    if (*has_nul && yaml->single)
+        return fail(yaml, "a text with a NUL");
+    reader_make_room(values, 2 * length + 1);
+    for (const char *end = text + length; text < end; text++) {
+        if (!*text)
+            values->text.v[values->text.n++] = '\xc0';
+        values->text.v[values->text.n++] = *text ? *text : '\x80';
+    }
+    values->text.v[values->text.n++] = '\0';
     return 0;
 }
 
-/* ---- anchors ---- */
-
-static struct hash_key anchor_key(const struct hash_link *link)
+static int take_scalar(struct yaml *yaml)
 {
-    return hash_key_of_text(((const struct anchor *)link)->name);
-}
-
-static void free_anchor(struct reader *reader, struct anchor *anchor)
-{
-    hash_table_remove(&reader->anchors, &anchor->link);
-    free(anchor->name);
-    free(anchor->json);
-    free(anchor);
-}
-
-static void free_anchors(struct reader *reader)
-{
-    hash_table_each (&reader->anchors, struct anchor, anchor)
-        free_anchor(reader, anchor);
-    reader->copied = 0;
-}
-
-static struct anchor *find_anchor(const struct reader *reader, const char *name)
-{
-    return hash_table_find(&reader->anchors, anchor_key, hash_key_of_text(name));
-}
-
-static int count_copied(struct reader *reader, size_t length)
-{
-    reader->copied += length;
-    if (reader->copied <= MAX_COPIED)
-        return 0;
-    return fail(reader, "the anchors and aliases of the document expand to too much");
-}
-
-/* Stores the output from @begin for aliases to @name (owned). */
-static int add_anchor(struct reader *reader, char *name, size_t begin)
-{
-    struct anchor *earlier = find_anchor(reader, name), *anchor = xcalloc(1, sizeof(*anchor));
-    size_t length = reader->out.n - begin;
-    if (earlier)
-        free_anchor(reader, earlier);
-    anchor->name = name;
-    anchor->json = xstrndup(reader->out.v + begin, length);
-    for (char *at = anchor->json; (at = strchr(at, '\n'));)
-        *at = ' ';
-    hash_table_add(&reader->anchors, anchor_key, &anchor->link);
-    return count_copied(reader, length);
-}
-
-static int write_alias(struct reader *reader)
-{
-    const char *name = (const char *)reader->event.data.alias.anchor;
-    const struct anchor *anchor = find_anchor(reader, name);
-    if (!anchor)
-        return fail(reader, "no anchor %s ended before this alias", name);
-    put(reader, anchor->json);
-    return count_copied(reader, strlen(anchor->json));
+    double number = 0;
+    bool has_nul;
+    int type = scalar_type(yaml, &number);
+    size_t begin = yaml->values->text.n;
+    if (type < 0 || (type == JSON_STRING && add_text(yaml, &has_nul)))
+        return -1;
+    struct json_value *value = reader_add(yaml->values, (enum json_type)type, yaml->err);
+    if (!value)
+        return -1;
+    if (type == JSON_STRING) {
+        value->type = has_nul ? JSON_BAD_STRING : JSON_STRING;
+        value->string = yaml->values->text.v + begin;
+    } else if (type == JSON_NUMBER) {
+        value->number = number + 0.0; /* not -0 */
+        value->integer = floor(number) == number && fabs(number) < 1e15;
+    }
+    return 0;
 }
 
 /* ---- sequences and mappings ---- */
 
-static int check_tag(struct reader *reader, const yaml_char_t *tag, const char *expected)
+static int take_node(struct yaml *yaml, size_t depth);
+
+static int begin_container(struct yaml *yaml, enum json_type type, const yaml_char_t *tag,
+                           const char *expected)
 {
-    if (!tag || strcmp((const char *)tag, "!") == 0 || strcmp((const char *)tag, expected) == 0)
-        return 0;
-    return fail(reader, "tag %s is not supported here", tag);
+    if (tag && strcmp((const char *)tag, "!") != 0 && strcmp((const char *)tag, expected) != 0)
+        return fail(yaml, "tag %s is not supported here", tag);
+    return reader_open(yaml->values, type, yaml->err);
 }
 
-/* @each: passes elements on one by one. */
-static int write_sequence(struct reader *reader, size_t depth, bool each)
+static int take_sequence(struct yaml *yaml, size_t depth)
 {
-    if (check_tag(reader, reader->event.data.sequence_start.tag, YAML_SEQ_TAG))
+    if (begin_container(yaml, JSON_ARRAY, yaml->event.data.sequence_start.tag, YAML_SEQ_TAG) ||
+        next(yaml))
         return -1;
-    put(reader, "[");
-    for (const char *before = "";; before = ",") {
-        if (next(reader))
+    while (yaml->event.type != YAML_SEQUENCE_END_EVENT)
+        if (take_node(yaml, depth + 1) || next(yaml))
             return -1;
-        if (reader->event.type == YAML_SEQUENCE_END_EVENT)
-            break;
-        put(reader, before);
-        if (write_node(reader, depth + 1) || (each && flush(reader)))
-            return -1;
-    }
-    put(reader, "]");
+    reader_close(yaml->values);
     return 0;
 }
 
-static int write_member(struct reader *reader, size_t depth)
+static int take_key(struct yaml *yaml)
 {
-    const yaml_event_t *event = &reader->event;
+    struct value_reader *values = yaml->values;
+    const yaml_event_t *event = &yaml->event;
+    size_t begin = values->text.n;
+    bool has_nul;
     if (event->type != YAML_SCALAR_EVENT)
-        return fail(reader, "a key must be a simple value");
-    const char *text = (const char *)event->data.scalar.value;
-    if (check_nul(reader))
+        return fail(yaml, "a key must be a simple value");
+    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+        strcmp((const char *)event->data.scalar.value, "<<") == 0)
+        return fail(yaml, "merge keys (<<) are not supported");
+    if (add_text(yaml, &has_nul))
         return -1;
-    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0)
-        return fail(reader, "merge keys (<<) are not supported");
-    reach_line(reader);
-    size_t begin = reader->out.n;
-    put_string(reader, text, event->data.scalar.length);
-    char *key = xstrndup(reader->out.v + begin, reader->out.n - begin);
-    vec_push(&reader->keys, (struct key){key, event->start_mark.line + 1});
-    put(reader, ":");
-    if (next(reader))
-        return -1;
-    if (depth > 1 || !reader->output || event->type != YAML_SEQUENCE_START_EVENT ||
-        event->data.sequence_start.anchor || strcmp(key, "\"items\"") != 0)
-        return write_node(reader, depth + 1);
-    reach_line(reader);
-    return write_sequence(reader, depth + 1, true);
+    vec_push(&yaml->keys, (struct key){begin, NULL, line_of(yaml)});
+    values->key = values->text.v + begin;
+    values->key_length = json_key_length(values->text.n - begin - 1);
+    return 0;
 }
 
 static int compare_keys(const void *a, const void *b)
 {
     const struct key *first = a, *second = b;
-    int order = strcmp(first->json, second->json);
+    int order = strcmp(first->text, second->text);
     return order ? order : (first->line > second->line) - (first->line < second->line);
 }
 
-/* Sorts, so that many keys cost little. */
-static int check_keys(struct reader *reader, size_t first)
+/* Looks for duplicates among the keys from @first on. Sorts, so that many keys cost little. */
+static int check_keys(struct yaml *yaml, size_t first)
 {
-    const struct key *keys = reader->keys.v;
-    if (reader->keys.n - first < 2 || reader->lenient)
+    struct key *keys = yaml->keys.v;
+    if (yaml->keys.n - first < 2 || yaml->lenient)
         return 0;
-    qsort(reader->keys.v + first, reader->keys.n - first, sizeof(*keys), compare_keys);
-    for (size_t i = first + 1; i < reader->keys.n; i++)
-        if (strcmp(keys[i - 1].json, keys[i].json) == 0)
-            return error_set(reader->err, "line %zu: duplicate key %s, also in line %zu",
-                             keys[i].line, keys[i].json, keys[i - 1].line);
+    for (size_t i = first; i < yaml->keys.n; i++)
+        keys[i].text = yaml->values->text.v + keys[i].begin;
+    qsort(keys + first, yaml->keys.n - first, sizeof(*keys), compare_keys);
+    for (size_t i = first + 1; i < yaml->keys.n; i++)
+        if (strcmp(keys[i - 1].text, keys[i].text) == 0)
+            return error_set(yaml->err, "line %zu: duplicate key \"%s\", also in line %zu",
+                             keys[i].line, keys[i].text, keys[i - 1].line);
     return 0;
 }
 
-static void free_keys(struct reader *reader, size_t first)
+static int take_mapping(struct yaml *yaml, size_t depth)
 {
-    while (reader->keys.n > first)
-        free(reader->keys.v[--reader->keys.n].json);
-}
-
-static int write_mapping(struct reader *reader, size_t depth)
-{
-    size_t first = reader->keys.n;
-    if (check_tag(reader, reader->event.data.mapping_start.tag, YAML_MAP_TAG))
+    size_t first = yaml->keys.n;
+    if (begin_container(yaml, JSON_OBJECT, yaml->event.data.mapping_start.tag, YAML_MAP_TAG) ||
+        next(yaml))
         return -1;
-    put(reader, "{");
-    for (const char *before = "";; before = ",") {
-        if (next(reader))
+    while (yaml->event.type != YAML_MAPPING_END_EVENT)
+        if (take_key(yaml) || next(yaml) || take_node(yaml, depth + 1) || next(yaml))
             return -1;
-        if (reader->event.type == YAML_MAPPING_END_EVENT)
-            break;
-        put(reader, before);
-        if (write_member(reader, depth))
-            return -1;
-    }
-    put(reader, "}");
-    if (check_keys(reader, first))
+    if (check_keys(yaml, first))
         return -1;
-    free_keys(reader, first);
+    yaml->keys.n = first;
+    reader_close(yaml->values);
     return 0;
 }
 
 /* ---- nodes and documents ---- */
 
-static int write_bare(struct reader *reader, size_t depth)
+static int take_bare(struct yaml *yaml, size_t depth)
 {
-    switch (reader->event.type) {
-    case YAML_SCALAR_EVENT:
-        return write_scalar(reader);
-    case YAML_SEQUENCE_START_EVENT:
-        return write_sequence(reader, depth, false);
-    default:
-        return write_mapping(reader, depth);
-    }
+    struct value_reader *values = yaml->values;
+    int result;
+    if (yaml->event.type == YAML_SCALAR_EVENT)
+        result = take_scalar(yaml);
+    else if (yaml->event.type == YAML_SEQUENCE_START_EVENT)
+        result = take_sequence(yaml, depth);
+    else
+        result = take_mapping(yaml, depth);
+    return result == 0 && reader_is_complete(values) ? reader_give(values, yaml->err) : result;
 }
 
-static int write_node(struct reader *reader, size_t depth)
+/* Of several anchors of one name, the last one before the alias counts. */
+static int take_alias(struct yaml *yaml, size_t depth)
 {
-    reach_line(reader);
-    if (depth > MAX_DEPTH)
-        return fail(reader, "nested too deep");
-    if (reader->event.type == YAML_ALIAS_EVENT)
-        return write_alias(reader);
-    /* the anchor is the first member of each event type */
-    char *anchor = xstrdup((const char *)reader->event.data.scalar.anchor);
-    size_t begin = reader->out.n;
-    reader->open_anchors += anchor != NULL;
-    int result = write_bare(reader, depth);
-    reader->open_anchors -= anchor != NULL;
-    if (result == 0 && anchor)
-        return add_anchor(reader, anchor, begin);
-    free(anchor);
+    const char *name = (const char *)yaml->event.data.alias.anchor;
+    const struct anchor *anchor = NULL;
+    vec_each (&yaml->anchors, it)
+        if (strcmp(it->name, name) == 0 && (!yaml->replays || it->end <= yaml->at))
+            anchor = it;
+    if (!anchor)
+        return fail(yaml, "no anchor %s ended before this alias", name);
+    yaml_event_t event = yaml->event;
+    bool replays = yaml->replays;
+    size_t at = yaml->at;
+    yaml->replays = true;
+    yaml->at = anchor->begin;
+    yaml->event = yaml->events.v[anchor->begin];
+    int result = take_node(yaml, depth);
+    yaml->event = event;
+    yaml->replays = replays;
+    yaml->at = at;
     return result;
 }
 
-static int read_document(struct reader *reader)
+static int take_anchored(struct yaml *yaml, size_t depth)
 {
-    if (next(reader))
-        return -1;
-    if (reader->documents++ > 0 && !reader->output)
-        return fail(reader, "a second document, where one is expected");
-    if (write_node(reader, 1))
-        return -1;
-    put(reader, " "); /* ends a number */
-    free_anchors(reader);
-    return flush(reader) ? -1 : next(reader); /* the document end event */
+    const char *name = (const char *)yaml->event.data.scalar.anchor;
+    size_t begin = yaml->events.n - 1;
+    yaml->open_anchors++;
+    int result = take_bare(yaml, depth);
+    yaml->open_anchors--;
+    vec_push(&yaml->anchors, (struct anchor){name, begin, yaml->events.n});
+    return result;
 }
 
-/* Reads all documents and frees everything but the output. */
-static int read_stream(struct reader *reader)
+static int take_node(struct yaml *yaml, size_t depth)
+{
+    struct value_reader *values = yaml->values;
+    if (values->values.n == values->item && !yaml->replays)
+        values->lines[values->item > 0] = line_of(yaml);
+    if (depth > DEPTH_MOST)
+        return fail(yaml, "nested too deep");
+    if (yaml->event.type == YAML_ALIAS_EVENT)
+        return take_alias(yaml, depth);
+    return yaml->event.data.scalar.anchor && !yaml->replays ? take_anchored(yaml, depth)
+                                                            : take_bare(yaml, depth);
+}
+
+static int take_document(struct yaml *yaml)
+{
+    if (next(yaml))
+        return -1;
+    if (yaml->documents++ > 0 && yaml->single)
+        return fail(yaml, "a second document, where one is expected");
+    int result = take_node(yaml, 1);
+    vec_each (&yaml->events, event)
+        yaml_event_delete(event);
+    vec_free(&yaml->events);
+    vec_free(&yaml->anchors);
+    if (yaml->recorded)
+        yaml->event = (yaml_event_t){0};
+    yaml->recorded = false;
+    yaml->copied = 0;
+    return result ? -1 : next(yaml); /* the document end event */
+}
+
+/* Reads all documents. */
+static int read_stream(struct yaml *yaml)
 {
     int result = 0;
-    reader->line = 1;
-    while (result == 0 && reader->event.type != YAML_STREAM_END_EVENT) {
-        result = next(reader);
-        if (result == 0 && reader->event.type == YAML_DOCUMENT_START_EVENT)
-            result = read_document(reader);
+    while (result == 0 && yaml->event.type != YAML_STREAM_END_EVENT) {
+        result = next(yaml);
+        if (result == 0 && yaml->event.type == YAML_DOCUMENT_START_EVENT)
+            result = take_document(yaml);
     }
-    yaml_event_delete(&reader->event);
-    yaml_parser_delete(&reader->parser);
-    free_anchors(reader);
-    free_keys(reader, 0);
-    vec_free(&reader->keys);
+    yaml_event_delete(&yaml->event);
+    yaml_parser_delete(&yaml->parser);
+    vec_free(&yaml->keys);
     return result;
 }
 
 static int read_input(void *data, unsigned char *buffer, size_t size, size_t *n)
 {
-    struct reader *reader = data;
-    if (reader->input(reader->ctx, (char *)buffer, size, n) == 0)
+    struct yaml *yaml = data;
+    if (yaml->input(yaml->ctx, (char *)buffer, size, n) == 0)
         return 1;
-    if (!reader->err->text)
-        error_set(reader->err, "the text could not be read");
+    if (!yaml->err->text)
+        error_set(yaml->err, "the text could not be read");
     return 0;
 }
 
-int yaml_to_json(yaml_input_fn input, yaml_output_fn output, void *ctx, struct error *err)
+int yaml_read(struct value_reader *reader, yaml_input_fn input, void *ctx, struct error *err)
 {
-    struct reader reader = {.input = input, .output = output, .ctx = ctx, .err = err};
-    if (!yaml_parser_initialize(&reader.parser))
+    struct yaml yaml = {.values = reader, .input = input, .ctx = ctx, .err = err};
+    if (!yaml_parser_initialize(&yaml.parser))
         alloc_failed();
-    yaml_parser_set_input(&reader.parser, read_input, &reader);
-    int result = read_stream(&reader);
-    vec_free(&reader.out);
-    return result;
+    yaml_parser_set_input(&yaml.parser, read_input, &yaml);
+    return read_stream(&yaml);
+}
+
+/* ---- trees ---- */
+
+static cJSON *tree_of(const struct json_value *value)
+{
+    if (json_has_string(value))
+        return cJSON_CreateString(value->string);
+    if (value->type == JSON_NUMBER)
+        return cJSON_CreateNumber(value->number);
+    if (value->type == JSON_NULL)
+        return cJSON_CreateNull();
+    if (json_is_bool(value))
+        return cJSON_CreateBool(value->type == JSON_TRUE);
+    cJSON *tree = value->type == JSON_OBJECT ? cJSON_CreateObject() : cJSON_CreateArray();
+    json_each (value, member) {
+        if (value->type == JSON_OBJECT)
+            cJSON_AddItemToObject(tree, member->key, tree_of(member));
+        else
+            cJSON_AddItemToArray(tree, tree_of(member));
+    }
+    return tree;
+}
+
+static int keep_tree(void *ctx, const struct json_value *value, const struct json_value *list,
+                     struct error *err)
+{
+    (void)list, (void)err;
+    *(cJSON **)ctx = tree_of(value);
+    return 0;
 }
 
 cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *err)
 {
-    struct reader reader = {.err = err, .lenient = lenient};
-    if (!yaml_parser_initialize(&reader.parser))
+    cJSON *tree = NULL;
+    struct value_reader *reader = json_reader_new(SIZE_MAX, keep_tree, &tree);
+    struct yaml yaml = {.values = reader, .err = err, .lenient = lenient, .single = true};
+    if (!yaml_parser_initialize(&yaml.parser))
         alloc_failed();
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
-    int result = read_stream(&reader);
-    if (result == 0 && reader.documents == 0)
-        result = error_set(err, "no document");
-    cJSON *json = result ? NULL : cJSON_ParseWithLength(reader.out.v, reader.out.n);
-    if (result == 0 && !json)
-        error_set(err, "nested too deep");
-    vec_free(&reader.out);
-    return json;
+    yaml_parser_set_input_string(&yaml.parser, (const unsigned char *)text, length);
+    reader->had_items = true; /* "items" are no different here */
+    int result = read_stream(&yaml);
+    value_reader_free(reader);
+    if (result == 0 && !tree)
+        error_set(err, "no document");
+    if (result < 0) {
+        cJSON_Delete(tree);
+        tree = NULL;
+    }
+    return tree;
 }
-
-/* ---- trees as YAML ---- */
 
 /* Whether @text needs no quotes: only letters, digits and a few others, and no YAML reader takes it
  * for anything but a string. */
@@ -515,12 +500,12 @@ static bool is_plain(const char *text)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
     static const char *const words[] = {"y", "n", "yes", "no", "on", "off"};
-    char number[NUMBER_SIZE];
+    double number;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strcasecmp(words[i], text) == 0)
             return false;
     bool like_number = strchr("-.", *text) || (isdigit((unsigned char)*text) && strchr(text, '_'));
-    return !like_number && !text[strspn(text, safe)] && !resolve(text, number);
+    return !like_number && !text[strspn(text, safe)] && resolve(text, &number) == JSON_STRING;
 }
 
 /* Writes @event; @made: its allocation succeeded. The emitter reports errors. */

@@ -4,22 +4,10 @@
 #include "value_text.h"
 
 struct input {
-    struct seen seen;
     const char *at;
     size_t piece; /* bytes at once */
     int pieces;   /* that can be read; -1: all */
-    int calls;    /* of the output */
-    int most;     /* then it says stop; -1: never */
 };
-
-static int take_json(void *ctx, const char *json, size_t length)
-{
-    struct input *input = ctx;
-    struct error err = {0};
-    ck_assert_msg(value_reader_feed(input->seen.reader, json, length, &err) == 0, "%s in %.*s",
-                  err.text, (int)length, json);
-    return ++input->calls == input->most ? -1 : 0;
-}
 
 static int give_yaml(void *ctx, char *buffer, size_t size, size_t *n)
 {
@@ -34,29 +22,26 @@ static int give_yaml(void *ctx, char *buffer, size_t size, size_t *n)
 }
 
 /* What comes of it in pieces of @piece bytes, of which so many can be read. */
-static char *read_yaml(const char *text, size_t piece, int pieces, int most)
+static char *read_yaml(const char *text, size_t piece, int pieces)
 {
-    struct error err = {0}, bad = {0};
-    struct input input = {.at = text, .piece = piece, .pieces = pieces, .most = most};
-    begin(&input.seen);
-    int result = yaml_to_json(give_yaml, take_json, &input, &err);
-    ck_assert_int_eq(result, most < 0 && err.text == NULL ? 0 : -1);
-    if (result == 0)
-        ck_assert_msg(value_reader_finish(input.seen.reader, &bad) == 0, "%s", bad.text);
-    else if (most < 0)
-        fprintf(input.seen.out, "%s\n", err.text);
-    else
-        ck_assert_int_eq(input.calls, most);
+    struct error err = {0};
+    struct input input = {text, piece, pieces};
+    struct seen seen;
+    begin(&seen);
+    int result = yaml_read(seen.reader, give_yaml, &input, &err);
+    ck_assert_int_eq(result, err.text ? -1 : 0);
+    if (result < 0)
+        fprintf(seen.out, "%s\n", err.text);
     error_clear(&err);
-    return end(&input.seen, &bad);
+    return end(&seen, &err);
 }
 
 COMMAND(yaml)
 {
     struct text text = given_text(words);
-    char *seen = read_yaml(text.v, SIZE_MAX, -1, -1);
+    char *seen = read_yaml(text.v, SIZE_MAX, -1);
     for (size_t piece = 1; piece < 40; piece++) {
-        char *again = read_yaml(text.v, piece, -1, -1);
+        char *again = read_yaml(text.v, piece, -1);
         ck_assert_str_eq(again, seen);
         free(again);
     }
@@ -67,14 +52,18 @@ COMMAND(yaml)
 
 TEST(yaml_that_cannot_be_read)
 {
-    char *seen = read_yaml("a: 1\n", 3, 1, -1);
+    char *seen = read_yaml("a: 1\n", 3, 1);
     ck_assert_str_eq(seen, "the text could not be read\n");
     free(seen);
 }
 
 TEST(yaml_that_is_not_wanted)
 {
-    free(read_yaml("items: [1, 2, 3, 4]\n", SIZE_MAX, -1, 2));
+    stop_after = 2;
+    char *seen = read_yaml("items: [1, 2, 3, 4]\n", SIZE_MAX, -1);
+    ck_assert_str_eq(seen, "item 1 1\nitem 1 2\nitem 1 3\nstopped by the reader of the values\n");
+    free(seen);
+    stop_after = -1;
 }
 
 static void parse_yaml(char *words, FILE *out, bool lenient)
