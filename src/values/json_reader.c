@@ -291,6 +291,8 @@ static const char *open_container(struct json_reader *json, const char *p, struc
     if (reader_is_deep(base))
         return fail(json, place_of(json, p), "nested too deep", err);
     begin_token(json, TOKEN_NONE, p);
+    if (check_length(json, p + 1, err)) /* before items are passed on */
+        return NULL;
     if (reader_open(base, is_object ? JSON_OBJECT : JSON_ARRAY, err))
         return NULL;
     if (base->item > 0 && !among_items)
