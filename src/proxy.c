@@ -313,7 +313,7 @@ bool proxy_is_synced(const struct proxy *proxy)
 struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
 {
     static const struct uid unknown;
-    const struct service *service = service_cache_get(proxy->caches.services, id);
+    const struct service *service = object_store_get(proxy->caches.stores[KIND_SERVICE], id);
     return service ? service->uid : unknown;
 }
 
@@ -338,15 +338,16 @@ size_t proxy_rejected(const struct proxy *proxy)
 void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
 {
     const struct policy_view policy = policy_view(proxy->policy);
-    const struct cache_counts services = service_cache_counts(proxy->caches.services);
-    const struct cache_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
+    const struct object_counts services = object_store_counts(proxy->caches.stores[KIND_SERVICE]);
+    const struct object_counts slices =
+        object_store_counts(proxy->caches.stores[KIND_ENDPOINTSLICE]);
     bool any = false;
     now->node_name = proxy->node_name;
     now->zone = policy.here->location.zone;
     now->node_eligible = node_info_is_eligible(proxy->node);
     now->complete = proxy_is_synced(proxy);
     now->external_ips = !proxy->caches.no_external_ips;
-    now->services = proxy->caches.services;
+    now->services = proxy->caches.stores[KIND_SERVICE];
     now->slices = proxy->caches.slices;
     now->service_cidrs = proxy->caches.covered;
     now->policy = proxy->policy;

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of Services, or EndpointSlices. */
-struct cache_counts {
+/* Of objects of one kind. */
+struct object_counts {
     size_t known;
     size_t pending; /* changed objects not applied yet; one removed and added again meanwhile may
                      * count twice */
@@ -37,6 +37,19 @@ struct object_versions {
 };
 
 typedef VEC(struct object_versions) object_versions_vec;
+
+/* ---- objects of one kind, by id ---- */
+
+struct object_store;
+
+/** The object with that id, of the type of its kind; borrowed until it changes. NULL: unknown. */
+const void *object_store_get(const struct object_store *store, const char *id);
+
+struct object_counts object_store_counts(const struct object_store *store);
+
+/** The versions of a Service. False if neither the store nor the kernel's tables know it. */
+bool object_store_versions(const struct object_store *store, const char *id,
+                           struct object_versions *out);
 
 /* ---- EndpointSlices ---- */
 
@@ -116,26 +129,10 @@ void endpoint_slice_gather(const struct endpoint_slice *slice, const struct serv
 const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice_cache *cache,
                                                      const char *service_id, size_t i);
 
-struct cache_counts endpoint_slice_cache_counts(const struct endpoint_slice_cache *cache);
-
 /** Appends the versions of a Service's slices to @out: its current slices first, then former ones
  * and those whose last version failed to decode. */
 void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,
                                    object_versions_vec *out);
-
-/* ---- Services ---- */
-
-struct service_cache;
-struct store; /* of src/cache/store.h */
-
-/** The Service @id, borrowed until it changes, or NULL. */
-const struct service *service_cache_get(const struct service_cache *cache, const char *id);
-
-struct cache_counts service_cache_counts(const struct service_cache *cache);
-
-/** False if neither the cache nor the kernel's tables know the Service @id. */
-bool service_cache_versions(const struct service_cache *cache, const char *id,
-                            struct object_versions *out);
 
 /* ---- all caches ---- */
 
@@ -166,13 +163,12 @@ struct caches_ops {
 /* All caches, and the sink through which sources fill them. */
 struct caches {
     struct object_sink sink;
-    struct service_cache *services;
-    struct endpoint_slice_cache *slices;
-    struct store *service_cidrs;
-    range_vec covered[FAMILY_COUNT]; /* as last passed to ops.covered */
-    bool no_external_ips;            /* drop external IPs of Services */
-    bool complete[KIND_COUNT];       /* the kind was listed completely once */
-    uint64_t rejected[KIND_COUNT];   /* decoding failures */
+    struct object_store *stores[KIND_COUNT]; /* NULL: Nodes are not stored */
+    struct endpoint_slice_cache *slices;     /* those of KIND_ENDPOINTSLICE by Service */
+    range_vec covered[FAMILY_COUNT];         /* as last passed to ops.covered */
+    bool no_external_ips;                    /* drop external IPs of Services */
+    bool complete[KIND_COUNT];               /* the kind was listed completely once */
+    uint64_t rejected[KIND_COUNT];           /* decoding failures */
     struct caches_ops ops;
     struct cache_follower follower;
 };

@@ -49,7 +49,7 @@ struct snapshot {
 
     bool complete;     /* all Services and EndpointSlices have come */
     bool external_ips; /* external IPs of Services are proxied */
-    const struct service_cache *services;
+    const struct object_store *services;
     const struct endpoint_slice_cache *slices;
     const range_vec *service_cidrs; /* addresses of the ServiceCIDRs, by family */
     const struct policy *policy;

@@ -5,34 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Services ---- */
-
-struct service_cache {
-    struct store store;
-};
-
-static void on_service_changed(void *ctx, void *before, void *after)
-{
-    const struct cache_follower *follower = ctx;
-    follower->service_changed(follower->ctx, before, after);
-}
-
-const struct service *service_cache_get(const struct service_cache *cache, const char *id)
-{
-    return store_get(&cache->store, id);
-}
-
-struct cache_counts service_cache_counts(const struct service_cache *cache)
-{
-    return cache->store.counts;
-}
-
-bool service_cache_versions(const struct service_cache *cache, const char *id,
-                            struct object_versions *out)
-{
-    return store_versions(&cache->store, id, out);
-}
-
 /* ---- ServiceCIDRs ---- */
 
 /* A cluster has a handful and they rarely change, so each change recomputes the union. */
@@ -43,7 +15,7 @@ static void on_cidr_changed(void *ctx, void *before, void *after)
     (void)after;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         range_vec ranges = {0}, *covered = &caches->covered[family];
-        hash_table_each (&caches->service_cidrs->entries, const struct entry, entry) {
+        hash_table_each (&caches->stores[KIND_SERVICECIDR]->entries, const struct entry, entry) {
             const struct service_cidr *it = entry->object;
             if (it && it->has_cidr[family])
                 vec_push(&ranges, cidr_range((enum family)family, &it->cidr[family]));
@@ -62,25 +34,16 @@ static void on_cidr_changed(void *ctx, void *before, void *after)
 
 /* ---- from sources ---- */
 
-/* NULL: Nodes are not stored. */
-static struct store *store_of(const struct caches *caches, enum object_kind kind)
+static void on_service_changed(void *ctx, void *before, void *after)
 {
-    switch (kind) {
-    case KIND_SERVICE:
-        return &caches->services->store;
-    case KIND_ENDPOINTSLICE:
-        return endpoint_slice_cache_store(caches->slices);
-    case KIND_SERVICECIDR:
-        return caches->service_cidrs;
-    default:
-        return NULL;
-    }
+    const struct cache_follower *follower = ctx;
+    follower->service_changed(follower->ctx, before, after);
 }
 
 static void on_put(void *ctx, struct object *object)
 {
     struct caches *caches = ctx;
-    struct store *store = store_of(caches, object->kind);
+    struct object_store *store = caches->stores[object->kind];
     if (!object->payload) { /* decoding failed: the known version stays */
         caches->rejected[object->kind]++;
         if (store && object->kind != KIND_SERVICECIDR)
@@ -103,7 +66,7 @@ static void on_put(void *ctx, struct object *object)
 static void on_remove(void *ctx, enum object_kind kind, const char *id)
 {
     struct caches *caches = ctx;
-    struct store *store = store_of(caches, kind);
+    struct object_store *store = caches->stores[kind];
     if (store)
         store_remove(store, id);
     else
@@ -113,7 +76,7 @@ static void on_remove(void *ctx, enum object_kind kind, const char *id)
 static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
 {
     struct caches *caches = ctx;
-    struct store *store = store_of(caches, kind);
+    struct object_store *store = caches->stores[kind];
     if (store)
         store_retain(store, objects);
     else
@@ -130,24 +93,28 @@ static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
 
 void caches_init(struct caches *caches, const struct caches_ops *ops)
 {
-    *caches = (struct caches){.sink = {caches, on_replace, on_put, on_remove},
-                              .services = xcalloc(1, sizeof(*caches->services)),
-                              .slices = endpoint_slice_cache_new(&caches->follower),
-                              .service_cidrs = xcalloc(1, sizeof(*caches->service_cidrs)),
-                              .ops = *ops};
-    caches->services->store = (struct store){
-        .kind = KIND_SERVICE, .changed = on_service_changed, .ctx = &caches->follower};
-    *caches->service_cidrs =
-        (struct store){.kind = KIND_SERVICECIDR, .changed = on_cidr_changed, .ctx = caches};
+    static const enum object_kind kinds[] = {KIND_SERVICE, KIND_ENDPOINTSLICE, KIND_SERVICECIDR};
+    *caches = (struct caches){.sink = {caches, on_replace, on_put, on_remove}, .ops = *ops};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        caches->stores[kinds[i]] = xcalloc(1, sizeof(struct object_store));
+        caches->stores[kinds[i]]->kind = kinds[i];
+    }
+    caches->stores[KIND_SERVICE]->changed = on_service_changed;
+    caches->stores[KIND_SERVICE]->ctx = &caches->follower;
+    caches->stores[KIND_SERVICECIDR]->changed = on_cidr_changed;
+    caches->stores[KIND_SERVICECIDR]->ctx = caches;
+    caches->slices =
+        endpoint_slice_cache_new(caches->stores[KIND_ENDPOINTSLICE], &caches->follower);
 }
 
 void caches_clear(struct caches *caches)
 {
-    store_clear(&caches->services->store);
-    free(caches->services);
     endpoint_slice_cache_free(caches->slices);
-    store_clear(caches->service_cidrs);
-    free(caches->service_cidrs);
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        if (caches->stores[kind])
+            store_clear(caches->stores[kind]);
+        free(caches->stores[kind]);
+    }
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&caches->covered[family]);
 }
@@ -159,6 +126,6 @@ bool caches_are_synced(const struct caches *caches)
 
 void caches_applied(struct caches *caches, const bool applied[FAMILY_COUNT])
 {
-    store_apply(&caches->services->store, applied);
-    store_apply(endpoint_slice_cache_store(caches->slices), applied);
+    store_apply(caches->stores[KIND_SERVICE], applied);
+    store_apply(caches->stores[KIND_ENDPOINTSLICE], applied);
 }

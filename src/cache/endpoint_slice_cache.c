@@ -15,7 +15,7 @@ struct owner {
 };
 
 struct endpoint_slice_cache {
-    struct store store;
+    const struct object_store *store;
     struct hash_table owners;
     struct endpoint_merge merge;
     const struct cache_follower *follower;
@@ -138,10 +138,13 @@ static void on_changed(void *ctx, void *old, void *new)
     }
 }
 
-struct endpoint_slice_cache *endpoint_slice_cache_new(const struct cache_follower *follower)
+struct endpoint_slice_cache *endpoint_slice_cache_new(struct object_store *store,
+                                                      const struct cache_follower *follower)
 {
     struct endpoint_slice_cache *cache = xcalloc(1, sizeof(*cache));
-    cache->store = (struct store){.kind = KIND_ENDPOINTSLICE, .changed = on_changed, .ctx = cache};
+    store->changed = on_changed;
+    store->ctx = cache;
+    cache->store = store;
     cache->follower = follower;
     return cache;
 }
@@ -152,22 +155,11 @@ void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
         owner->slices.n = 1;
         remove_slice(cache, owner, owner->slices.v[0]->id);
     }
-    store_clear(&cache->store);
     endpoint_merge_clear(&cache->merge);
     free(cache);
 }
 
-struct store *endpoint_slice_cache_store(struct endpoint_slice_cache *cache)
-{
-    return &cache->store;
-}
-
 /* ---- queries ---- */
-
-struct cache_counts endpoint_slice_cache_counts(const struct endpoint_slice_cache *cache)
-{
-    return cache->store.counts;
-}
 
 void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,
                                    object_versions_vec *out)
@@ -176,9 +168,9 @@ void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, con
     struct object_versions versions;
     if (owner)
         vec_each (&owner->slices, slice)
-            if (store_versions(&cache->store, (*slice)->id, &versions))
+            if (object_store_versions(cache->store, (*slice)->id, &versions))
                 vec_push(out, versions);
-    store_former_slices(&cache->store, service_id, out);
+    store_former_slices(cache->store, service_id, out);
 }
 
 const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice_cache *cache,

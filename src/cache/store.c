@@ -35,14 +35,14 @@ static const char *id_of(const void *object)
 }
 
 /* Of a Service or slice. */
-static struct object_version *version_of(const struct store *store, void *object)
+static struct object_version *version_of(const struct object_store *store, void *object)
 {
     return store->kind == KIND_SERVICE ? &((struct service *)object)->version
                                        : &((struct endpoint_slice *)object)->version;
 }
 
 /* Whether @object, which may be NULL, has state in the table of @family. */
-static bool concerns(const struct store *store, const void *object, int family)
+static bool concerns(const struct object_store *store, const void *object, int family)
 {
     const struct service *service = object;
     const struct endpoint_slice *slice = object;
@@ -52,14 +52,14 @@ static bool concerns(const struct store *store, const void *object, int family)
 }
 
 /* ServiceCIDRs are few, so whoever follows them compares. */
-static bool equal(const struct store *store, const void *a, const void *b)
+static bool equal(const struct object_store *store, const void *a, const void *b)
 {
     return store->kind == KIND_SERVICE         ? service_equal(a, b)
            : store->kind == KIND_ENDPOINTSLICE ? endpoint_slice_equal(a, b)
                                                : false;
 }
 
-static void free_object(const struct store *store, void *object)
+static void free_object(const struct object_store *store, void *object)
 {
     if (store->kind == KIND_SERVICE)
         service_free(object);
@@ -70,7 +70,7 @@ static void free_object(const struct store *store, void *object)
 }
 
 /* Moves what equal() does not compare to @known, and frees @object. */
-static void take_rest(struct store *store, void *known, void *object)
+static void take_rest(struct object_store *store, void *known, void *object)
 {
     object_version_move(version_of(store, known), version_of(store, object));
     if (store->kind == KIND_SERVICE) {
@@ -85,14 +85,14 @@ static void take_rest(struct store *store, void *known, void *object)
 }
 
 /* Whether replacing @before by @after, either of which may be NULL, affects a table. */
-static bool affects(const struct store *store, const void *before, const void *after)
+static bool affects(const struct object_store *store, const void *before, const void *after)
 {
     return store->kind == KIND_SERVICE ||
            (store->kind == KIND_ENDPOINTSLICE && (slice_owner(before) || slice_owner(after)));
 }
 
 /* Logs what is ignored in @object, unless it was logged for @before, which may be NULL. */
-static void log_ignored(const struct store *store, const void *before, const void *object)
+static void log_ignored(const struct object_store *store, const void *before, const void *object)
 {
     if (store->kind == KIND_SERVICE) {
         const struct service *service = object, *known = before;
@@ -108,7 +108,7 @@ static void log_ignored(const struct store *store, const void *before, const voi
 }
 
 /* Counts a put of @after, or the removal of @before. */
-static void count_seen(struct store *store, const void *before, const void *after)
+static void count_seen(struct object_store *store, const void *before, const void *after)
 {
     const bool slices = store->kind == KIND_ENDPOINTSLICE;
     const void *slice = slices && slice_owner(after) ? after : before;
@@ -124,18 +124,23 @@ static struct hash_key key_of(const struct hash_link *link)
     return hash_key_of_text(entry->object ? id_of(entry->object) : entry->past->id);
 }
 
-static struct entry *find(const struct store *store, const char *id)
+static struct entry *find(const struct object_store *store, const char *id)
 {
     return hash_table_find(&store->entries, key_of, hash_key_of_text(id));
 }
 
-void *store_get(const struct store *store, const char *id)
+const void *object_store_get(const struct object_store *store, const char *id)
 {
     const struct entry *entry = find(store, id);
     return entry ? entry->object : NULL;
 }
 
-static struct past *make_past(struct store *store, struct entry *entry, const char *id)
+struct object_counts object_store_counts(const struct object_store *store)
+{
+    return store->counts;
+}
+
+static struct past *make_past(struct object_store *store, struct entry *entry, const char *id)
 {
     const size_t length = strlen(id);
     if (entry->past)
@@ -166,7 +171,7 @@ static void free_past(struct entry *entry)
     entry->past = NULL;
 }
 
-void store_clear(struct store *store)
+void store_clear(struct object_store *store)
 {
     hash_table_each (&store->entries, struct entry, entry) {
         hash_table_remove(&store->entries, &entry->link);
@@ -180,14 +185,14 @@ void store_clear(struct store *store)
 
 /* ---- changes ---- */
 
-static bool is_applied(const struct store *store, generation changed)
+static bool is_applied(const struct object_store *store, generation changed)
 {
     return changed <= store->applied[FAMILY_IPV4] && changed <= store->applied[FAMILY_IPV6];
 }
 
 /* Keeps the version of @before, the object of @entry until now, that is in the tables: if the
  * previous change is applied in a family, its table has the version of that change. */
-static void record(struct store *store, struct entry *entry, void *before)
+static void record(struct object_store *store, struct entry *entry, void *before)
 {
     const generation now = store->now + 1;
     store->last_change = now;
@@ -208,7 +213,7 @@ static void record(struct store *store, struct entry *entry, void *before)
 }
 
 /* Replaces the object of @entry, @before, by @after; NULL: it is added, removed. */
-static void replace(struct store *store, struct entry *entry, void *before, void *after)
+static void replace(struct object_store *store, struct entry *entry, void *before, void *after)
 {
     if (affects(store, before, after))
         record(store, entry, before);
@@ -226,7 +231,7 @@ static void replace(struct store *store, struct entry *entry, void *before, void
 }
 
 /* The object was decoded, or removed. */
-static void clear_rejected(struct store *store, struct entry *entry)
+static void clear_rejected(struct object_store *store, struct entry *entry)
 {
     if (!entry->past || !object_version_is_set(&entry->past->rejected))
         return;
@@ -234,7 +239,7 @@ static void clear_rejected(struct store *store, struct entry *entry)
     store->last_change = store->now + 1; /* the next sweep frees it */
 }
 
-void *store_put(struct store *store, void *object)
+void *store_put(struct object_store *store, void *object)
 {
     struct entry *entry = find(store, id_of(object));
     void *before = entry ? entry->object : NULL;
@@ -258,7 +263,7 @@ void *store_put(struct store *store, void *object)
     return changed;
 }
 
-static void forget(struct store *store, struct entry *entry)
+static void forget(struct object_store *store, struct entry *entry)
 {
     clear_rejected(store, entry);
     if (!entry->object)
@@ -267,14 +272,14 @@ static void forget(struct store *store, struct entry *entry)
     replace(store, entry, entry->object, NULL);
 }
 
-void store_remove(struct store *store, const char *id)
+void store_remove(struct object_store *store, const char *id)
 {
     struct entry *entry = find(store, id);
     if (entry)
         forget(store, entry);
 }
 
-void store_retain(struct store *store, const object_vec *keep)
+void store_retain(struct object_store *store, const object_vec *keep)
 {
     vec_each (keep, object) {
         struct entry *entry = find(store, object->id);
@@ -291,7 +296,7 @@ void store_retain(struct store *store, const object_vec *keep)
     }
 }
 
-void store_reject(struct store *store, const struct object *object)
+void store_reject(struct object_store *store, const struct object *object)
 {
     struct entry *entry = find(store, object->id);
     if (!entry) {
@@ -308,7 +313,7 @@ void store_reject(struct store *store, const struct object *object)
 /* ---- applying ---- */
 
 /* Frees versions that left the tables, and what is empty then. */
-static void sweep(struct store *store)
+static void sweep(struct object_store *store)
 {
     size_t n = 0;
     vec_each (&store->with_past, it) {
@@ -329,7 +334,7 @@ static void sweep(struct store *store)
     store->with_past.n = store->kept = n;
 }
 
-void store_apply(struct store *store, const bool applied[FAMILY_COUNT])
+void store_apply(struct object_store *store, const bool applied[FAMILY_COUNT])
 {
     store->now++;
     for (int family = 0; family < FAMILY_COUNT; family++)
@@ -347,7 +352,7 @@ void store_apply(struct store *store, const bool applied[FAMILY_COUNT])
 
 /* ---- queries ---- */
 
-static bool versions_of(const struct store *store, const struct entry *entry,
+static bool versions_of(const struct object_store *store, const struct entry *entry,
                         struct object_versions *out)
 {
     const struct past *past = entry->past;
@@ -371,7 +376,8 @@ static bool versions_of(const struct store *store, const struct entry *entry,
     return any;
 }
 
-bool store_versions(const struct store *store, const char *id, struct object_versions *out)
+bool object_store_versions(const struct object_store *store, const char *id,
+                           struct object_versions *out)
 {
     const struct entry *entry = find(store, id);
     return entry && versions_of(store, entry, out);
@@ -382,7 +388,7 @@ static bool is_text(const char *text, const char *wanted)
     return text && strcmp(text, wanted) == 0;
 }
 
-void store_former_slices(const struct store *store, const char *service_id,
+void store_former_slices(const struct object_store *store, const char *service_id,
                          object_versions_vec *out)
 {
     vec_each (&store->with_past, it) {

@@ -25,7 +25,7 @@ struct entry {
 };
 
 /* Starts zeroed, except for the first three. */
-struct store {
+struct object_store {
     enum object_kind kind; /* any but KIND_NODE */
     /* Called for each real change, while both versions exist; NULL: added, removed. */
     void (*changed)(void *ctx, void *before, void *after);
@@ -36,40 +36,34 @@ struct store {
     generation applied[FAMILY_COUNT];
     generation last_change, swept;
     size_t kept; /* entries with a past after the last sweep */
-    struct cache_counts counts;
+    struct object_counts counts;
 };
 
 /** Frees all objects without reporting them. */
-void store_clear(struct store *store);
-
-/** The object with that id, or NULL. */
-void *store_get(const struct store *store, const char *id);
+void store_clear(struct object_store *store);
 
 /** Adds @object or replaces the object with its id. Takes it. Returns it, or the equal one that is
  * stored already, if it is a Service, or a slice of one, with another resourceVersion; else NULL.
  */
-void *store_put(struct store *store, void *object);
+void *store_put(struct object_store *store, void *object);
 
 /** Removes the object @id, if known. */
-void store_remove(struct store *store, const char *id);
+void store_remove(struct object_store *store, const char *id);
 
 /** Removes every object whose id is not in @keep. */
-void store_retain(struct store *store, const object_vec *keep);
+void store_retain(struct object_store *store, const object_vec *keep);
 
 /** Records that @object (a Service or slice, no payload) failed to decode. The known version
  * stays. */
-void store_reject(struct store *store, const struct object *object);
+void store_reject(struct object_store *store, const struct object *object);
 
 /** Marks all changes so far as applied in these families (true for a family not in use) and starts
  * the next generation. */
-void store_apply(struct store *store, const bool applied[FAMILY_COUNT]);
-
-/** Fills @out for @id. False if neither the cache nor the tables know the object. */
-bool store_versions(const struct store *store, const char *id, struct object_versions *out);
+void store_apply(struct object_store *store, const bool applied[FAMILY_COUNT]);
 
 /** Appends the versions of former slices of a Service, and of those whose last version failed to
  * decode, to @out. */
-void store_former_slices(const struct store *store, const char *service_id,
+void store_former_slices(const struct object_store *store, const char *service_id,
                          object_versions_vec *out);
 
 /** The Service that @slice (may be NULL) adds endpoints to; NULL: none. */
@@ -77,8 +71,10 @@ const char *slice_owner(const struct endpoint_slice *slice);
 
 /* ---- EndpointSlices: see kube-nftd/cache.h ---- */
 
-struct endpoint_slice_cache *endpoint_slice_cache_new(const struct cache_follower *follower);
+/** Follows @store. Both are borrowed. */
+struct endpoint_slice_cache *endpoint_slice_cache_new(struct object_store *store,
+                                                      const struct cache_follower *follower);
+/** To be called before store_clear(). */
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
-struct store *endpoint_slice_cache_store(struct endpoint_slice_cache *cache);
 
 #endif

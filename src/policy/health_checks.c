@@ -72,7 +72,8 @@ size_t policy_local_ready(const struct policy *policy, const struct service *ser
 static void sync_check(struct policy *policy, struct health_check *check, enum family family)
 {
     const struct policy_config *config = &policy->config;
-    const struct service *service = service_cache_get(config->caches->services, check->service_id);
+    const struct service *service =
+        object_store_get(config->caches->stores[KIND_SERVICE], check->service_id);
     const bool open = config->health && config->tables[family] && service &&
                       service->health_check_node_port != 0 && !service->skipped &&
                       service->has_cluster_ip[family];

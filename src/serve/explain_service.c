@@ -270,7 +270,7 @@ static int compare_ports(const void *a, const void *b, void *ctx)
 bool explain_is_outdated(const struct explainer *e, const char *id)
 {
     struct object_versions versions;
-    return service_cache_versions(e->now->services, id, &versions) && versions.rejected;
+    return object_store_versions(e->now->services, id, &versions) && versions.rejected;
 }
 
 static void add_header(struct explainer *e, cJSON *to, const struct service *service)

@@ -23,7 +23,7 @@ bool service_is_pending(const struct snapshot *now, const char *id)
     /* Nearly always, nothing is. */
     if (now->services_pending == 0 && now->slices_pending == 0)
         return false;
-    if (service_cache_versions(now->services, id, &own))
+    if (object_store_versions(now->services, id, &own))
         vec_push(&all, own);
     endpoint_slice_cache_versions(now->slices, id, &all);
     vec_each (&all, it)
@@ -79,7 +79,7 @@ static unsigned add_service(struct answer *a, const char *id)
 {
     struct object_versions versions;
     object_versions_vec slices = {0};
-    if (!service_cache_versions(a->now->services, id, &versions)) {
+    if (!object_store_versions(a->now->services, id, &versions)) {
         a->reason = a->now->complete ? "no such Service is known"
                                      : "Services and EndpointSlices are not complete yet";
         return a->now->complete ? 404 : 503;

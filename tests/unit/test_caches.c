@@ -19,7 +19,8 @@ static void on_service(void *ctx, const struct service *before, const struct ser
         fprintf(script_out(), " +%zu ports", after->ports.n);
     fputc('\n', script_out());
     /* The cache holds the new state already. */
-    ck_assert_ptr_eq(service_cache_get(caches.services, (before ? before : after)->id), after);
+    ck_assert_ptr_eq(object_store_get(caches.stores[KIND_SERVICE], (before ? before : after)->id),
+                     after);
 }
 
 static void write_copy(FILE *out, char sign, enum family family, const struct endpoint_delta *delta,
@@ -94,8 +95,8 @@ COMMAND(merged)
 
 COMMAND(changes)
 {
-    struct cache_counts ours = service_cache_counts(caches.services);
-    struct cache_counts theirs = endpoint_slice_cache_counts(caches.slices);
+    struct object_counts ours = object_store_counts(caches.stores[KIND_SERVICE]);
+    struct object_counts theirs = object_store_counts(caches.stores[KIND_ENDPOINTSLICE]);
     fprintf(out, "%zu services, seen=%d pending=%zu; ", ours.known, (int)ours.seen[FAMILY_IPV4],
             ours.pending);
     fprintf(out, "%zu slices, seen=%d+%d pending=%zu\n", theirs.known,
@@ -105,7 +106,7 @@ COMMAND(changes)
 COMMAND(versions)
 {
     struct object_versions versions;
-    if (service_cache_versions(caches.services, words, &versions))
+    if (object_store_versions(caches.stores[KIND_SERVICE], words, &versions))
         write_versions(out, &versions);
     else
         fputs("unknown\n", out);

@@ -138,8 +138,8 @@ static void set_up(void)
     loop = ev_loop_new(EVFLAG_AUTO);
     caches_init(&caches, &cache_ops);
     caches.follower = (struct cache_follower){on_service, on_slice, NULL};
-    state =
-        (struct snapshot){.services = caches.services, .slices = caches.slices, .complete = true};
+    state = (struct snapshot){
+        .services = caches.stores[KIND_SERVICE], .slices = caches.slices, .complete = true};
     state.family[FAMILY_IPV4].in_use = state.family[FAMILY_IPV6].in_use = true;
     open_server('A');
 }

@@ -609,7 +609,7 @@ COMMAND(versions)
     struct object_versions versions;
     struct snapshot state = snapshot();
     fputs(state.complete ? "" : "not complete: ", out);
-    if (service_cache_versions(state.services, words, &versions))
+    if (object_store_versions(state.services, words, &versions))
         write_versions(out, &versions);
     else
         fputs("unknown\n", out);
