@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "ask.h"
-
-#include "kube-nftd/model.h"
-#include "kube-nftd/serve.h"
+#include "commands.h"
 
 #include <curl/curl.h>
 #include <string.h>

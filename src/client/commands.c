@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/client.h"
-
-#include "ask.h"
-#include "top.h"
-#include "views.h"
+#include "commands.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "top.h"
-
-#include "ask.h"
-#include "views.h"
+#include "commands.h"
 
 #include <math.h>
 #include <poll.h>
@@ -22,75 +19,24 @@ struct row {
     double rate; /* per second */
 };
 
-/* Starts zeroed. */
-struct table {
-    double at; /* time of the totals, in seconds */
-    VEC(struct row) rows;
+typedef VEC(struct row) row_vec;
+
+struct top {
+    const char *bind;
+    char *service; /* whose endpoints are shown; NULL: Services */
+    bool fixed;    /* the service was given as argument: no way back */
+    size_t order;  /* one of orders[] */
+    double at;     /* time of the totals, in seconds; 0: none */
+    row_vec rows;
+    size_t chosen, first; /* row indices: marked, topmost */
+    char *chosen_name;    /* NULL: the mark has not moved */
 };
 
-static void clear(struct table *table)
+static void clear_rows(row_vec *rows)
 {
-    vec_each (&table->rows, row)
+    vec_each (rows, row)
         free(row->name);
-    vec_free(&table->rows);
-    table->at = 0;
-}
-
-/* ---- reading ---- */
-
-static double number_at(const cJSON *object, const char *key)
-{
-    double number = cJSON_GetNumberValue(facts_at(object, key));
-    return isnan(number) ? 0 : number;
-}
-
-/* Takes @name. */
-static void add_row(struct table *table, char *name, const cJSON *item)
-{
-    vec_push(&table->rows, (struct row){name, (uint64_t)number_at(item, "connections"), 0});
-}
-
-static int read_services(const char *bind, struct table *table, struct error *err)
-{
-    const cJSON *item;
-    cJSON *answer =
-        ask_daemon(bind, CONNECTIONS_KIND, "/connections", ASK_QUERY({NULL}), NULL, err);
-    if (!answer)
-        return -1;
-    table->at = number_at(answer, "countedAt");
-    cJSON_ArrayForEach (item, facts_at(answer, "items"))
-        add_row(table,
-                xasprintf("%s/%s", facts_text_at(item, "namespace"), facts_text_at(item, "name")),
-                item);
-    cJSON_Delete(answer);
-    return table->at > 0
-               ? 0
-               : error_set(err, "the daemon does not count connections: --count-connections");
-}
-
-/* An endpoint of several ports gets a row for each. */
-static int read_endpoints(const char *bind, const char *service, struct table *table,
-                          struct error *err)
-{
-    const cJSON *port, *item;
-    cJSON *answer = ask_daemon(bind, EXPLAIN_KIND, "/explain",
-                               ASK_QUERY({"what", service}, {"all", "true"}), NULL, err);
-    if (!answer)
-        return -1;
-    table->at = clock_monotonic();
-    cJSON_ArrayForEach (port, facts_at(facts_at(answer, "service"), "ports"))
-        cJSON_ArrayForEach (item, facts_at(facts_at(port, "endpoints"), "items"))
-            if (facts_at(item, "connections"))
-                add_row(table, xstrdup(facts_text_at(item, "endpoint")), item);
-    bool found = cJSON_IsObject(facts_at(answer, "service"));
-    cJSON_Delete(answer);
-    if (table->rows.n)
-        return 0;
-    return found ? error_set(err,
-                             "%s has no endpoints, or the daemon does not count for them: "
-                             "--count-connections endpoints",
-                             service)
-                 : error_set(err, "no such Service: %s", service);
+    vec_free(rows);
 }
 
 /* ---- order ---- */
@@ -122,45 +68,102 @@ static const struct {
 
 #define ORDERS (sizeof(orders) / sizeof(orders[0]))
 
-static void sort(struct table *table, int (*compare)(const void *, const void *))
+static void sort(row_vec *rows, int (*compare)(const void *, const void *))
 {
-    if (table->rows.n > 1)
-        qsort(table->rows.v, table->rows.n, sizeof(*table->rows.v), compare);
+    if (rows->n > 1)
+        qsort(rows->v, rows->n, sizeof(*rows->v), compare);
 }
 
-/* Replaces @table by a new reading of all Services (@service NULL), or of the endpoints of one.
- * Rates cover the time since the previous reading, or are kept if no time has passed. Totals of new
- * rows, and of those that decreased, count from 0. */
-static int read_table(const char *bind, const char *service, struct table *table, struct error *err)
+/* ---- reading ---- */
+
+/* Takes @name. */
+static void add_row(struct top *t, char *name, const cJSON *item)
 {
-    struct table before = *table;
-    *table = (struct table){0};
-    int result =
-        service ? read_endpoints(bind, service, table, err) : read_services(bind, table, err);
-    double seconds = table->at - before.at;
+    double total = cJSON_GetNumberValue(facts_at(item, "connections"));
+    vec_push(&t->rows, (struct row){name, isnan(total) ? 0 : (uint64_t)total, 0});
+}
+
+static int read_services(struct top *t, struct error *err)
+{
+    const cJSON *item;
+    cJSON *answer =
+        ask_daemon(t->bind, CONNECTIONS_KIND, "/connections", ASK_QUERY({NULL}), NULL, err);
+    if (!answer)
+        return -1;
+    double at = cJSON_GetNumberValue(facts_at(answer, "countedAt"));
+    t->at = isnan(at) ? 0 : at;
+    cJSON_ArrayForEach (item, facts_at(answer, "items"))
+        add_row(t,
+                xasprintf("%s/%s", facts_text_at(item, "namespace"), facts_text_at(item, "name")),
+                item);
+    cJSON_Delete(answer);
+    return t->at > 0 ? 0
+                     : error_set(err, "the daemon does not count connections: --count-connections");
+}
+
+/* An endpoint of several ports gets a row for each. */
+static int read_endpoints(struct top *t, struct error *err)
+{
+    const cJSON *port, *item;
+    cJSON *answer = ask_daemon(t->bind, EXPLAIN_KIND, "/explain",
+                               ASK_QUERY({"what", t->service}, {"all", "true"}), NULL, err);
+    if (!answer)
+        return -1;
+    t->at = clock_monotonic();
+    cJSON_ArrayForEach (port, facts_at(facts_at(answer, "service"), "ports"))
+        cJSON_ArrayForEach (item, facts_at(facts_at(port, "endpoints"), "items"))
+            if (facts_at(item, "connections"))
+                add_row(t, xstrdup(facts_text_at(item, "endpoint")), item);
+    bool found = cJSON_IsObject(facts_at(answer, "service"));
+    cJSON_Delete(answer);
+    if (t->rows.n)
+        return 0;
+    return found ? error_set(err,
+                             "%s has no endpoints, or the daemon does not count for them: "
+                             "--count-connections endpoints",
+                             t->service)
+                 : error_set(err, "no such Service: %s", t->service);
+}
+
+/* Replaces the rows by a new reading. Rates cover the time since the previous reading, or are kept
+ * if no time has passed. Totals of new rows, and of those that decreased, count from 0. Once moved,
+ * the mark follows its row. */
+static int read_rows(struct top *t, struct error *err)
+{
+    row_vec before = t->rows;
+    double begun = t->at;
+    t->rows = (row_vec){0};
+    t->at = 0;
+    int result = t->service ? read_endpoints(t, err) : read_services(t, err);
+    double seconds = t->at - begun;
     sort(&before, compare_names);
-    vec_each (&table->rows, row) {
+    vec_each (&t->rows, row) {
         const struct row *was =
-            before.rows.n ? bsearch(row, before.rows.v, before.rows.n, sizeof(*row), compare_names)
-                          : NULL;
+            before.n ? bsearch(row, before.v, before.n, sizeof(*row), compare_names) : NULL;
         uint64_t total = was && was->total <= row->total ? was->total : 0;
-        if (before.at > 0 && seconds > 0)
+        if (begun > 0 && seconds > 0)
             row->rate = (double)(row->total - total) / seconds;
         else if (was)
             row->rate = was->rate;
     }
-    clear(&before);
+    clear_rows(&before);
+    sort(&t->rows, orders[t->order].compare);
+    for (size_t i = 0; i < t->rows.n && t->chosen_name; i++)
+        if (strcmp(t->rows.v[i].name, t->chosen_name) == 0)
+            t->chosen = i;
+    if (t->chosen >= t->rows.n)
+        t->chosen = t->rows.n ? t->rows.n - 1 : 0;
     return result;
 }
 
 /* Up to @n rows from @first on, as "items" with name, connections and perSecond. */
-static cJSON *facts_of(const struct table *table, size_t first, size_t n)
+static cJSON *facts_of(const struct top *t, size_t first, size_t n)
 {
     cJSON *facts = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(facts, "items");
-    for (size_t i = first; i < table->rows.n && i - first < n; i++) {
-        const struct row *row = &table->rows.v[i];
+    for (size_t i = first; i < t->rows.n && i - first < n; i++) {
+        const struct row *row = &t->rows.v[i];
         facts_add(facts_append(items), fact_text("name", row->name),
-                  fact_number("connections", (double)row->total),
+                  fact_number("connections", row->total),
                   fact_number("perSecond", round(row->rate * 10) / 10));
     }
     return facts;
@@ -168,17 +171,15 @@ static cJSON *facts_of(const struct table *table, size_t first, size_t n)
 
 cJSON *top_once(const struct options *options, struct error *err)
 {
-    const char *bind = options->metrics_bind_address;
-    struct table table = {0};
+    struct top t = {.bind = options->metrics_bind_address, .service = options->subject};
     cJSON *facts = NULL;
-    if (read_table(bind, options->subject, &table, err) == 0 &&
+    if (read_rows(&t, err) == 0 &&
         nanosleep(&(struct timespec){.tv_sec = (time_t)TOP_PERIOD}, NULL) == 0 &&
-        read_table(bind, options->subject, &table, err) == 0) {
-        sort(&table, compare_rates);
-        facts = facts_of(&table, 0, table.rows.n);
+        read_rows(&t, err) == 0) {
+        facts = facts_of(&t, 0, t.rows.n);
         facts_add(facts, fact_text("kind", "KubeNftdTop"), fact_number("schema", 1));
     }
-    clear(&table);
+    clear_rows(&t.rows);
     return facts;
 }
 
@@ -207,13 +208,6 @@ static void take_terminal(struct termios *before)
     fputs("\033[?1049h\033[?25l", stdout);
 }
 
-static void give_back_terminal(const struct termios *before)
-{
-    fputs("\033[?25h\033[?1049l", stdout);
-    fflush(stdout);
-    tcsetattr(STDIN_FILENO, TCSANOW, before);
-}
-
 /* Returns 0 after @milliseconds without input. */
 static char read_byte(int milliseconds)
 {
@@ -240,51 +234,10 @@ static char read_key(int milliseconds)
     return byte == 'A' ? 'k' : byte == 'B' ? 'j' : 0;
 }
 
-/* ---- what is shown ---- */
+/* ---- the screen ---- */
 
 /* Lines around the rows: heading, titles, keys. */
 #define FRAME_LINES 3
-
-struct top {
-    const char *bind;
-    char *service; /* whose endpoints are shown; NULL: Services */
-    bool fixed;    /* the service was given as argument: no way back */
-    size_t order;  /* one of orders[] */
-    struct table table;
-    size_t chosen, first; /* row indices: marked, topmost */
-    char *chosen_name;    /* NULL: the mark has not moved */
-    struct error err;     /* of the last reading */
-};
-
-/* Once moved, the mark follows its row. */
-static void put_in_order(struct top *t)
-{
-    size_t n = t->table.rows.n;
-    sort(&t->table, orders[t->order].compare);
-    for (size_t i = 0; i < n && t->chosen_name; i++)
-        if (strcmp(t->table.rows.v[i].name, t->chosen_name) == 0)
-            t->chosen = i;
-    if (t->chosen >= n)
-        t->chosen = n ? n - 1 : 0;
-}
-
-/* Marks @row; NULL: the first row. */
-static void choose(struct top *t, const struct row *row)
-{
-    free(t->chosen_name);
-    t->chosen_name = row ? xstrdup(row->name) : NULL;
-    t->chosen = row ? (size_t)(row - t->table.rows.v) : 0;
-    t->first = row ? t->first : 0;
-}
-
-/* Takes @service. */
-static void go_to(struct top *t, char *service)
-{
-    free(t->service);
-    t->service = service;
-    clear(&t->table);
-    choose(t, NULL);
-}
 
 /* The rows that fit the terminal, including the marked one. */
 static cJSON *visible_facts(struct top *t)
@@ -296,7 +249,7 @@ static cJSON *visible_facts(struct top *t)
         t->first = t->chosen;
     if (t->chosen >= t->first + room)
         t->first = t->chosen - room + 1;
-    cJSON *facts = facts_of(&t->table, t->first, room);
+    cJSON *facts = facts_of(t, t->first, room);
     cJSON *items = cJSON_GetObjectItemCaseSensitive(facts, "items");
     cJSON *item = cJSON_GetArrayItem(items, (int)(t->chosen - t->first));
     if (item)
@@ -305,10 +258,10 @@ static cJSON *visible_facts(struct top *t)
 }
 
 /* Overwrites the previous screen in place to avoid flicker. */
-static void draw(struct top *t)
+static void draw(struct top *t, const char *error)
 {
     const struct view_style style = view_style(stdout);
-    const char *error = t->err.text, *keys = t->service ? "  escape back" : "  enter endpoints";
+    const char *keys = t->fixed ? "" : t->service ? "  escape back" : "  enter endpoints";
     char *text = NULL, *rest;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -319,7 +272,7 @@ static void draw(struct top *t)
             t->service ? t->service : "", orders[t->order].name, error ? ": " : "",
             error ? error : "");
     view_print(t->service ? view_top_endpoints : view_top, facts, &style, out);
-    fprintf(out, "q quit  s sort  up/down choose%s", t->fixed ? "" : keys);
+    fprintf(out, "q quit  s sort  up/down choose%s", keys);
     if (fclose(out))
         alloc_failed();
     fputs("\033[H", stdout);
@@ -334,46 +287,56 @@ static void draw(struct top *t)
 
 /* ---- the loop ---- */
 
-/* Returns whether a different table is shown and must be read. */
+/* Marks the row at @index; without a @name, the mark does not follow it. Takes @name. */
+static void choose(struct top *t, size_t index, char *name)
+{
+    free(t->chosen_name);
+    t->chosen_name = name;
+    t->chosen = index;
+    t->first = name ? t->first : 0;
+}
+
+/* Returns whether other rows are shown and must be read. */
 static bool press(struct top *t, char key)
 {
-    const struct row *row = t->table.rows.n ? &t->table.rows.v[t->chosen] : NULL;
+    const struct row *row = t->rows.n ? &t->rows.v[t->chosen] : NULL;
     if (key == 'k' && t->chosen > 0)
-        choose(t, row - 1);
-    if (key == 'j' && t->chosen + 1 < t->table.rows.n)
-        choose(t, row + 1);
+        choose(t, t->chosen - 1, xstrdup(row[-1].name));
+    if (key == 'j' && t->chosen + 1 < t->rows.n)
+        choose(t, t->chosen + 1, xstrdup(row[1].name));
     if (key == 's') {
         t->order = (t->order + 1) % ORDERS;
-        choose(t, NULL);
-        put_in_order(t);
+        choose(t, 0, NULL);
+        sort(&t->rows, orders[t->order].compare);
     }
     bool down = (key == '\n' || key == '\r') && !t->service && row;
     bool up = key == KEY_ESCAPE && t->service && !t->fixed;
-    if (down || up)
-        go_to(t, down ? xstrdup(row->name) : NULL);
-    return down || up;
-}
-
-static void refresh(struct top *t)
-{
-    error_clear(&t->err);
-    read_table(t->bind, t->service, &t->table, &t->err);
-    put_in_order(t);
+    if (!down && !up)
+        return false;
+    free(t->service);
+    t->service = down ? xstrdup(row->name) : NULL;
+    clear_rows(&t->rows);
+    t->at = 0;
+    choose(t, 0, NULL);
+    return true;
 }
 
 static void follow(struct top *t)
 {
+    struct error err = {0};
     for (double due = clock_monotonic() + TOP_PERIOD; !ending;) {
-        draw(t);
+        draw(t, err.text);
         double wait = due - clock_monotonic();
         char key = wait > 0 ? read_key((int)(wait * 1000) + 1) : 0;
         if (key == 'q')
-            return;
+            break;
         if (press(t, key) || clock_monotonic() >= due) {
-            refresh(t);
+            error_clear(&err);
+            read_rows(t, &err);
             due = clock_monotonic() + TOP_PERIOD;
         }
     }
+    error_clear(&err);
 }
 
 int top_live(const struct options *options, struct error *err)
@@ -382,16 +345,16 @@ int top_live(const struct options *options, struct error *err)
                     .service = xstrdup(options->subject),
                     .fixed = options->subject != NULL};
     struct termios before;
-    int result = 0;
-    refresh(&t);
-    if (t.err.text) {
-        result = error_set(err, "%s", t.err.text);
-    } else {
+    int result = read_rows(&t, err);
+    if (result == 0) {
         take_terminal(&before);
         follow(&t);
-        give_back_terminal(&before);
+        fputs("\033[?25h\033[?1049l", stdout);
+        fflush(stdout);
+        tcsetattr(STDIN_FILENO, TCSANOW, &before);
     }
-    go_to(&t, NULL);
-    error_clear(&t.err);
+    clear_rows(&t.rows);
+    free(t.service);
+    free(t.chosen_name);
     return result;
 }
