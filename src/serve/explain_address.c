@@ -8,6 +8,11 @@
 /* Maximum number of Services named as possibly meant, and as users of an endpoint. */
 #define MEANT_MAX 5
 
+static bool is_same(const struct address *a, const struct address *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
 /* ---- Services with this endpoint ---- */
 
 static bool has_backend(const backend_vec *backends, const struct backend *backend)
@@ -47,111 +52,99 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
     free(all);
 }
 
-/* Returns whether the Service of @state has it as an endpoint. */
+/* Returns whether the Service of @state has the queried address and port as an endpoint. */
 static bool add_uses(struct explainer *e, const struct service_state *state, cJSON *uses)
 {
-    int before = cJSON_GetArraySize(uses);
-    const struct address *address = &e->asked.address;
     const struct endpoint_slice *slice;
-    bool found = false;
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->now->slices, state->service->id, i));
-         i++)
+    const char *id = state->service->id;
+    bool is_in_slice = false, is_used = false;
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->now->slices, id, i)); i++)
         vec_each (&slice->endpoints, it)
-            found |= slice->family == e->asked.family &&
-                     memcmp(&it->address, address, sizeof(*address)) == 0;
-    for (struct port_state *port = state->ports; found && port; port = port->next) {
+            is_in_slice |=
+                slice->family == e->asked.family && is_same(&it->address, &e->asked.address);
+    for (struct port_state *port = state->ports; is_in_slice && port; port = port->next) {
         if (port->family != e->asked.family)
             continue;
         policy_decide(e->now->policy, port, &e->decision);
-        vec_each (&e->decision.endpoints, it)
-            if (memcmp(&it->address, address, sizeof(*address)) == 0 &&
-                (!e->asked.port || e->asked.port == it->port))
-                add_use(e, &(struct backend){it->address, it->port}, uses);
+        vec_each (&e->decision.endpoints, it) {
+            if (!is_same(&it->address, &e->asked.address) ||
+                (e->asked.port && e->asked.port != it->port))
+                continue;
+            add_use(e, &(struct backend){it->address, it->port}, uses);
+            is_used = true;
+        }
     }
-    return cJSON_GetArraySize(uses) > before;
+    return is_used;
 }
 
 /* ---- what may have been meant ---- */
 
-/* The role of the queried address in @service; NULL: none. */
-static const char *role_of(const struct explainer *e, const struct service *service)
+/* Names a Service that has the address. Without a queried port this is the summary, else a note. */
+static bool note_address(struct explainer *e, const struct service *service)
 {
-    enum family family = e->asked.family;
     const struct address *address = &e->asked.address;
     const struct outside *outside = service_outside(service);
-    if (!e->by_address || service->skipped || !service->has_cluster_ip[family])
-        return NULL;
-    if (memcmp(&service->cluster_ip[family], address, sizeof(*address)) == 0)
-        return "the cluster IP";
-    if (addresses_contain(&outside->external_ips[family], address))
-        return "an external IP";
-    return addresses_contain(&outside->load_balancer_ips[family], address) ? "a load-balancer IP"
-                                                                           : NULL;
-}
-
-/* For an address without a port this is the summary, else a note. */
-static void note_role(struct explainer *e, const struct service *service, const char *role)
-{
+    enum family family = e->asked.family;
     char *ports = NULL;
+    if (!e->by_address || service->skipped || !service->has_cluster_ip[family])
+        return false;
+    const char *role =
+        is_same(&service->cluster_ip[family], address)                    ? "the cluster IP"
+        : addresses_contain(&outside->external_ips[family], address)      ? "an external IP"
+        : addresses_contain(&outside->load_balancer_ips[family], address) ? "a load-balancer IP"
+                                                                          : NULL;
+    if (!role)
+        return false;
     vec_each (&service->ports, port)
         xjoin(&ports, "%u/%s", port->port, protocol_name(port->protocol));
     facts_append_text(e->asked.port ? e->notes : e->summary, "%s is %s of %s, which has %s %s%s",
-                      e->asked.port ? "the address"
-                                    : ADDRESS_TEXT(e->asked.family, &e->asked.address),
-                      role, service->id, service->ports.n == 1 ? "port" : "ports",
-                      ports ? ports : "none", e->asked.port ? "" : ".");
+                      e->asked.port ? "the address" : ADDRESS_TEXT(family, address), role,
+                      service->id, service->ports.n == 1 ? "port" : "ports", ports ? ports : "none",
+                      e->asked.port ? "" : ".");
     free(ports);
+    return true;
 }
 
-/* The port is a NodePort, but not on this address. */
-static void note_node_port(struct explainer *e, const struct service *service)
+/* Names a Service that has the port as its NodePort, on other addresses, or for health checks. */
+static bool note_port(struct explainer *e, const struct service *service)
 {
     enum family family = e->asked.family;
-    char *places = NULL;
-    vec_each (&policy_view(e->now->policy).node_port_addresses[family], it)
-        xjoin(&places, "%s", ADDRESS_TEXT(family, it));
-    if (service->has_cluster_ip[family])
-        explain_note(e, "node port %u belongs to %s, but NodePorts are served on %s only",
-                     e->asked.port, service->id,
-                     places ? places : "no address (--nodeport-addresses)");
-    else
-        explain_note(e, "node port %u belongs to %s, which has no %s cluster IP", e->asked.port,
-                     service->id, family_name(family));
-    free(places);
-}
-
-static bool note_service(struct explainer *e, const struct service *service)
-{
-    const char *role = role_of(e, service);
     uint16_t number = e->asked.port;
-    bool meant = role != NULL;
-    if (role)
-        note_role(e, service, role);
-    vec_each (&service->ports, port) {
-        if (!number || port->node_port != number ||
-            (e->asked.protocol && port->protocol != e->asked.protocol))
-            continue;
-        note_node_port(e, service);
-        meant = true;
-    }
-    if (!number || service->health_check_node_port != number)
-        return meant;
-    explain_note(e,
-                 "%u is the healthCheckNodePort of %s: it answers load balancers, and does not "
-                 "lead to the Service",
-                 number, service->id);
-    return true;
+    bool is_node_port = false, is_health_check = service->health_check_node_port == number;
+    char *places = NULL;
+    if (!number)
+        return false;
+    vec_each (&service->ports, port)
+        is_node_port |= port->node_port == number &&
+                        (!e->asked.protocol || e->asked.protocol == port->protocol);
+    vec_each (&policy_view(e->now->policy).node_port_addresses[family], it)
+        if (is_node_port)
+            xjoin(&places, "%s", ADDRESS_TEXT(family, it));
+    if (is_node_port && service->has_cluster_ip[family])
+        explain_note(e, "node port %u belongs to %s, but NodePorts are served on %s only", number,
+                     service->id, places ? places : "no address (--nodeport-addresses)");
+    else if (is_node_port)
+        explain_note(e, "node port %u belongs to %s, which has no %s cluster IP", number,
+                     service->id, family_name(family));
+    if (is_health_check)
+        explain_note(e,
+                     "%u is the healthCheckNodePort of %s: it answers load balancers, and does not "
+                     "lead to the Service",
+                     number, service->id);
+    free(places);
+    return is_node_port || is_health_check;
 }
 
 /* ---- where traffic goes ---- */
 
+/* Returns the value of "found"; sets @what becomes of traffic. */
 static const char *judge(const struct explainer *e, const char **what)
 {
     enum family family = e->asked.family;
     const struct ruleset *ruleset = e->now->family[family].ruleset;
     if (ruleset && ruleset_has_cluster_ip(ruleset, &e->asked.address)) {
         *what = "is not a port of a Service, though the address is a cluster IP: new connections "
-                "are refused.";
+                "are rejected.";
         return "clusterIPWithoutPort";
     }
     if (ruleset && ranges_contain(&e->now->service_cidrs[family], &e->asked.address)) {
@@ -167,21 +160,18 @@ static const char *judge(const struct explainer *e, const char **what)
 void explain_unclaimed(struct explainer *e)
 {
     size_t n_meant = 0, n_uses = 0;
-    const char *what, *found;
+    const char *what, *found = "nothing";
     cJSON *uses = cJSON_AddArrayToObject(e->root, "endpointOf");
     /* A scan: such queries are too rare for an index. */
     hash_table_each (policy_services(e->now->policy), const struct service_state, it) {
         if (n_meant < MEANT_MAX)
-            n_meant += note_service(e, it->service);
+            n_meant += note_address(e, it->service) | note_port(e, it->service);
         if (e->by_address && n_uses < MEANT_MAX)
             n_uses += add_uses(e, it, uses);
     }
     if (!e->by_address) {
-        facts_add(e->root, fact_text("found", "nothing"));
         explain_say(e, "No Service has node port %u on this node.", e->asked.port);
-        return;
-    }
-    if (e->summary->child) {
+    } else if (e->summary->child) {
         found = uses->child ? "endpoint" : "address";
     } else {
         found = judge(e, &what);
@@ -191,9 +181,9 @@ void explain_unclaimed(struct explainer *e)
                     what);
     }
     facts_add(e->root, fact_text("found", found));
-    if (!e->now->external_ips)
+    if (e->by_address && !e->now->external_ips)
         explain_note(e, "external IPs of Services are not proxied here (feature gate "
                         "AllowServiceExternalIPs)");
-    if (e->asked.port)
+    if (e->by_address && e->asked.port)
         explain_kernel(e, &e->asked, NULL, cJSON_AddObjectToObject(e->root, "nobodys"));
 }
