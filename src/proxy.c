@@ -52,7 +52,7 @@ static void on_abandoned(void *ctx, const struct frontend *frontend)
 /* Whether the previous rules of @frontend may still route flows. */
 static bool is_outdated(const void *ruleset, const struct frontend *frontend)
 {
-    return ruleset_is_waiting(ruleset, frontend) || ruleset_is_refused(ruleset, frontend);
+    return ruleset_is_waiting(ruleset, frontend) || ruleset_is_rejected(ruleset, frontend);
 }
 
 static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
@@ -91,7 +91,7 @@ static void on_triggered(void *ctx, const struct endpoint_slice *slice, double t
     if (!table || time <= table_syncs(table)->started)
         return;
     const char *service_id = intern(slice->service_id);
-    sync_figures_triggered(table_syncs(table), service_id, time);
+    sync_metrics_triggered(table_syncs(table), service_id, time);
     intern_release(service_id);
 }
 
@@ -213,7 +213,7 @@ void proxy_foreign_settled(void *ctx, const struct table_program *program)
 {
     struct proxy *proxy = ctx;
     each_family (proxy, i)
-        table_foreign_settled(proxy->tables[i], program);
+        table_foreign_done(proxy->tables[i], program);
 }
 
 /* ---- syncs ---- */
@@ -224,16 +224,16 @@ void proxy_foreign_settled(void *ctx, const struct table_program *program)
 static bool report_applied(struct proxy *proxy, enum family which)
 {
     struct table *table = proxy->tables[which];
-    const bool all = table ? table_is_in_force(table) : proxy->policy_is_done;
+    const bool all = table ? table_is_applied(table) : proxy->policy_is_done;
     if (table && !ruleset_knows_kernel(table_ruleset(table)))
         return all;
     policy_sync_health_checks(proxy->policy, which);
     if (!table)
         return all;
-    struct sync_figures *syncs = table_syncs(table);
+    struct sync_metrics *syncs = table_syncs(table);
     if (syncs->triggers.n)
-        sync_figures_in_force(syncs, clock_realtime(), all ? NULL : policy_service_waits,
-                              proxy->policy, which);
+        sync_metrics_applied(syncs, clock_realtime(), all ? NULL : policy_service_waits,
+                             proxy->policy, which);
     if (proxy->flows)
         flow_cleaner_run(proxy->flows, which);
     if (all)
@@ -269,7 +269,7 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (proxy->tables[i])
             next = clock_earlier(
-                next, table_turn(proxy->tables[i], !proxy->policy_is_done, about, socket, now));
+                next, table_sync(proxy->tables[i], !proxy->policy_is_done, about, socket, now));
         applied[i] = report_applied(proxy, (enum family)i);
     }
     free(about);
@@ -284,10 +284,10 @@ double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
     double next = 0;
     vec_each (&proxy->unreachable, it)
         if (proxy->tables[it->family])
-            table_give_way(proxy->tables[it->family], it, socket);
+            table_withdraw(proxy->tables[it->family], it, socket);
     vec_free(&proxy->unreachable);
     each_family (proxy, i)
-        next = clock_earlier(next, table_keep(proxy->tables[i], socket, now));
+        next = clock_earlier(next, table_protect(proxy->tables[i], socket, now));
     return next;
 }
 
@@ -329,8 +329,8 @@ size_t proxy_rejected(const struct proxy *proxy)
 {
     size_t rejected = 0;
     each_family (proxy, i) {
-        const struct ruleset_figures *figures = ruleset_figures(table_ruleset(proxy->tables[i]));
-        rejected += figures->refused + figures->left_out;
+        const struct ruleset_stats *stats = ruleset_stats(table_ruleset(proxy->tables[i]));
+        rejected += stats->rejected + stats->rejected_elements;
     }
     return rejected;
 }

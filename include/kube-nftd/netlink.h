@@ -124,7 +124,7 @@ size_t nft_element_each(const struct nlmsghdr *message, nft_element_fn fn, void 
 enum nft_element_op { ELEMENT_ADD, ELEMENT_DELETE };
 
 /* A message that the kernel rejected. */
-struct nft_refusal {
+struct nft_rejection {
     size_t message; /* offset in the buffer; NFT_NO_MESSAGE if the kernel named none */
     int why;        /* an errno */
 };
@@ -147,7 +147,7 @@ struct nft_batch {
      * first error. Reset by nft_batch_clear(). */
     bool singly;
     /* Errors of the last failed nft_socket_commit(). */
-    VEC(struct nft_refusal) refusals;
+    VEC(struct nft_rejection) rejections;
     bool nothing_applied; /* the failed commit changed nothing in the kernel */
     /* The last message, while more elements may be appended to it. */
     struct {
@@ -241,7 +241,7 @@ void nft_socket_set_monitor(struct nft_socket *socket, struct table_monitor *mon
 
 /**
  * Sends @batch and reads the answers. 0: all of it is applied. -1: @err names the first rejected
- * message, @batch->refusals lists all that the kernel reported (possibly not all: the receive
+ * message, @batch->rejections lists all that the kernel reported (possibly not all: the receive
  * buffer holds some thousands), and @batch->nothing_applied says whether the kernel's state is
  * unchanged. If it is false, the batch may be applied in part, or in full if the answer was lost.
  * A batch is split at its cuts into several transactions if it exceeds @batch->piece, if the kernel

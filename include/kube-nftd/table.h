@@ -97,12 +97,12 @@ void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 /* ---- applied state ---- */
 
 /* Statistics. */
-struct ruleset_figures {
-    size_t elements;     /* our elements in the kernel's maps and sets, by applied state */
-    uint64_t read_backs; /* of a table already applied, after a failed commit */
-    size_t refused;      /* frontends and service ports rejected by the kernel */
-    size_t left_out;     /* rejected elements that belong to no frontend */
-    uint64_t refusals;   /* total number of rejections */
+struct ruleset_stats {
+    size_t elements;          /* our elements in the kernel's maps and sets, by applied state */
+    uint64_t read_backs;      /* of a table already applied, after a failed commit */
+    size_t rejected;          /* frontends and service ports rejected by the kernel */
+    size_t rejected_elements; /* rejected elements that belong to no frontend */
+    uint64_t rejections;      /* total number of rejections */
     /* Session affinity records, as of the last audit. */
     uint32_t records, most_records; /* of clients; capacity */
     bool records_known;             /* else the kernel does not count them, and has room */
@@ -110,7 +110,7 @@ struct ruleset_figures {
     uint64_t replaced;  /* tables replaced in one transaction, since their maps or sets differed */
     uint64_t rewritten; /* transactions that repaired rules or chains */
 };
-const struct ruleset_figures *ruleset_figures(const struct ruleset *ruleset);
+const struct ruleset_stats *ruleset_stats(const struct ruleset *ruleset);
 
 /* Who gets the short-circuit of an external frontend with traffic policy Local (docs/behaviour.md
  * 4.6), and what a reject does. Borrowed until the next change. */
@@ -136,7 +136,7 @@ bool ruleset_knows_kernel(const struct ruleset *ruleset);
 bool ruleset_is_lost(const struct ruleset *ruleset);
 
 /** Whether @frontend or its service port is quarantined; the time of the next retry, or 0. */
-bool ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
+bool ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend);
 double ruleset_retry_time(const struct ruleset *ruleset);
 
 /** Whether the kernel may still differ from the desired state of @frontend or its service port,
@@ -300,7 +300,7 @@ struct sync_trigger {
     double time;            /* seconds since 1970 */
 };
 
-struct sync_figures {
+struct sync_metrics {
     struct histogram all, full, partial; /* seconds per sync, including failed ones */
     struct histogram programming;        /* seconds from trigger to successful sync */
     VEC(struct sync_trigger) triggers;   /* not applied yet */
@@ -316,20 +316,20 @@ struct sync_figures {
     struct ports_without_local without_local; /* at the last success */
 };
 
-/** Starts with no sync; the main loop begins at @now. Release with sync_figures_clear(). */
-void sync_figures_init(struct sync_figures *figures, double now);
-void sync_figures_clear(struct sync_figures *figures);
+/** Starts with no sync; the main loop begins at @now. Release with sync_metrics_clear(). */
+void sync_metrics_init(struct sync_metrics *metrics, double now);
+void sync_metrics_clear(struct sync_metrics *metrics);
 
 /** A slice of @service_id (NULL: none) changed, with the trigger time @trigger (0: none). */
-void sync_figures_triggered(struct sync_figures *figures, const char *service_id, double trigger);
+void sync_metrics_triggered(struct sync_metrics *metrics, const char *service_id, double trigger);
 
 /** Records that all triggers are applied at @now (seconds since 1970), except those of Services for
  * which @waits returns true (NULL: none). Slices whose change made no difference needed no sync
  * here; kube-proxy performs one. */
-void sync_figures_in_force(struct sync_figures *figures, double now,
-                           bool (*waits)(const void *ctx, const char *service_id,
-                                         enum family family),
-                           const void *ctx, enum family family);
+void sync_metrics_applied(struct sync_metrics *metrics, double now,
+                          bool (*waits)(const void *ctx, const char *service_id,
+                                        enum family family),
+                          const void *ctx, enum family family);
 
 /* ---- one family's table and its timing ----
  *
@@ -357,7 +357,7 @@ const struct ruleset *table_ruleset(const struct table *table);
 struct ruleset *table_changing(struct table *table);
 
 /** Sync metrics, for callers that know when changes began. */
-struct sync_figures *table_syncs(struct table *table);
+struct sync_metrics *table_syncs(struct table *table);
 
 /**
  * Commits if a commit is pending and due, and continues an audit. Logs and counts failures.
@@ -365,7 +365,7 @@ struct sync_figures *table_syncs(struct table *table);
  * @about         the Services in a commit, for its log line; NULL: none
  * Returns the time of the next call, or 0.
  */
-double table_turn(struct table *table, bool more_to_come, const char *about,
+double table_sync(struct table *table, bool more_to_come, const char *about,
                   struct nft_socket *socket, double now);
 
 /** Whether the last complete reading of connections began at @since or later. If not, reads the
@@ -377,18 +377,18 @@ bool table_read_connections(struct table *table, double since);
  * other programs. Checks at once after an event that reports one, else every 2 s, since changes by
  * an earlier owner cause no events. Logs and counts repairs. Returns the time of the next call.
  */
-double table_keep(struct table *table, struct nft_socket *socket, double now);
+double table_protect(struct table *table, struct nft_socket *socket, double now);
 
 /** Likewise, while the desired state is unknown: removes @frontend from the table, unless its
  * address is a cluster IP. Logs the removal or its failure. */
-void table_give_way(struct table *table, const struct frontend *frontend,
+void table_withdraw(struct table *table, const struct frontend *frontend,
                     struct nft_socket *socket);
 
 /** Events from the monitor (kube-nftd/netlink.h); table_foreign_lost() if some were lost. Later
  * turns repair the changes. */
 void table_foreign_change(struct table *table, const struct table_change *change);
 void table_foreign_lost(struct table *table);
-void table_foreign_settled(struct table *table, const struct table_program *program);
+void table_foreign_done(struct table *table, const struct table_program *program);
 
 /** Whether everything, except what is quarantined, was committed at least once. */
 bool table_is_programmed(const struct table *table);
@@ -398,7 +398,7 @@ bool table_is_programmed(const struct table *table);
  * or later turn is pending. /programmed and readiness report this; health checks, stale flows and
  * programming times ask per frontend (ruleset_is_waiting()).
  */
-bool table_is_in_force(const struct table *table);
+bool table_is_applied(const struct table *table);
 
 /* Status of a table. Pointers are borrowed until the next turn. */
 struct table_view {
@@ -413,11 +413,11 @@ struct table_view {
     uint64_t drift;      /* elements resent after an audit */
     uint64_t audits;     /* completed */
     size_t frontends;    /* desired; for quarantined ones, applied */
-    size_t refused;      /* frontends and other elements rejected now */
+    size_t rejected;     /* frontends and other elements rejected now */
     bool lost;           /* ruleset_is_lost() */
     const struct ruleset *ruleset;
-    const struct sync_figures *syncs;
-    const struct ruleset_figures *table;
+    const struct sync_metrics *syncs;
+    const struct ruleset_stats *table;
 };
 
 /** @table NULL: the family is not in use. */

@@ -42,7 +42,7 @@ void nft_batch_turn_to(struct nft_batch *batch, enum family family)
 void nft_batch_release(struct nft_batch *batch)
 {
     vec_free(&batch->cuts);
-    vec_free(&batch->refusals);
+    vec_free(&batch->rejections);
     free(batch->buffer);
     free(batch->table);
     memset(batch, 0, sizeof(*batch));
@@ -56,12 +56,12 @@ void nft_batch_clear(struct nft_batch *batch)
         batch->buffer = NULL;
         batch->capacity = 0;
         vec_free(&batch->cuts);
-        vec_free(&batch->refusals);
+        vec_free(&batch->rejections);
         if (burst)
             alloc_give_back();
     }
     vec_clear(&batch->cuts);
-    vec_clear(&batch->refusals);
+    vec_clear(&batch->rejections);
     batch->singly = false;
     batch->used = 0;
     batch->elements[ELEMENT_ADD] = batch->elements[ELEMENT_DELETE] = 0;

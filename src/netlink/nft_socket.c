@@ -142,8 +142,8 @@ static const struct nlmsghdr *find_message(struct answers *a, uint32_t sequence)
 static void take_error(struct answers *a, const struct nlmsghdr *header, int why)
 {
     const struct nlmsghdr *message = find_message(a, header->nlmsg_seq);
-    const struct nft_refusal refusal = {message ? a->at : NFT_NO_MESSAGE, why};
-    vec_push(&a->batch->refusals, refusal);
+    const struct nft_rejection rejection = {message ? a->at : NFT_NO_MESSAGE, why};
+    vec_push(&a->batch->rejections, rejection);
     if (a->first_errno)
         return;
     a->first_errno = why;
@@ -243,7 +243,7 @@ static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, 
                               .to = to,
                               .last_sequence = ask_for_answer(batch, from, to),
                               .err = err};
-    vec_clear(&batch->refusals);
+    vec_clear(&batch->rejections);
     *why = send_messages(s, batch, from, to, commit);
     if (*why)
         return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from,
@@ -286,8 +286,8 @@ static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, 
 /* Whether smaller pieces may succeed. */
 static bool is_short_of_memory(const struct nft_batch *batch, int why)
 {
-    vec_each (&batch->refusals, refusal) {
-        if (refusal->why == ENOMEM)
+    vec_each (&batch->rejections, rejection) {
+        if (rejection->why == ENOMEM)
             return true;
     }
     return why == ENOMEM || why == ENOBUFS;

@@ -98,7 +98,7 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
     /* A difference is expected while the decision is pending or outdated. */
     bool undecided = target && (target->dirty || (target->winner && target->winner->dirty));
     bool pending = !e->now->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
-    bool refused = ruleset_is_refused(ruleset, frontend);
+    bool rejected = ruleset_is_rejected(ruleset, frontend);
     e->probed = true;
     e->omitted[ITEM_ELEMENT] += probe->skipped;
     add_value(to, "services", probe->service);
@@ -112,12 +112,12 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
         fact_number("affinityTimeoutSeconds", probe->affinity_timeout),
         fact_number("sourceList", probe->source_list), fact_number("sourceRanges", probe->sources),
         fact_number("notLookedAt", probe->skipped), fact_flag("agrees", probe->differences.n == 0),
-        fact_flag("refused", refused), fact_flag("pending", pending));
+        fact_flag("refused", rejected), fact_flag("pending", pending));
     vec_each (&probe->differences, it)
         add_difference(e, family, text, it->set, it->text);
     if (pending)
         explain_note(e, "%s: a change of it is not in the kernel yet", text);
-    if (refused)
+    if (rejected)
         explain_note(e,
                      "%s: the kernel rejected this, and the previous rules stay active: the log "
                      "says why. It is retried when it changes, and in %.0f s",

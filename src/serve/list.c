@@ -93,7 +93,7 @@ static const char *state_of(const struct snapshot *now, const struct service_sta
         lost = lost || view->lost;
         pending = pending || !view->programmed;
         waiting = fmax(waiting, view->waiting);
-        rejected = rejected || (view->refused > 0 && service_is_rejected(now, state, i));
+        rejected = rejected || (view->rejected > 0 && service_is_rejected(now, state, i));
     }
     if (service->skipped)
         return service->type == TYPE_EXTERNAL_NAME ? "ExternalName" : "headless";

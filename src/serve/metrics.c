@@ -137,8 +137,8 @@ static void write_dropped_lines(const struct snapshot *now, struct metrics_page 
 #define ONCE(member) .place = ONCE, .value = MEMBER(struct snapshot, member)
 #define PROCESS(member) .place = OF_PROCESS, .value = MEMBER(struct process_usage, member)
 #define FAMILY(member) .place = OF_FAMILY, .value = MEMBER(struct table_view, member)
-#define SYNCS(member) .place = OF_SYNCS, .value = MEMBER(struct sync_figures, member)
-#define TABLE(member) .place = OF_TABLE, .value = MEMBER(struct ruleset_figures, member)
+#define SYNCS(member) .place = OF_SYNCS, .value = MEMBER(struct sync_metrics, member)
+#define TABLE(member) .place = OF_TABLE, .value = MEMBER(struct ruleset_stats, member)
 #define FLOWS(member) .place = OF_FLOWS, .value = MEMBER(struct flow_cleaner_stats, member)
 #define REFLECTOR(member) .place = OF_KIND, .value = MEMBER(struct reflector_stats, member)
 
@@ -159,18 +159,18 @@ static const struct metric metrics[] = {
      SYNCS(programming)},
     {"kubeproxy_sync_proxy_rules_last_timestamp_seconds", "gauge",
      "Time of the last successful sync.", SYNCS(last_success),
-     WHEN(struct sync_figures, last_success)},
+     WHEN(struct sync_metrics, last_success)},
     {"kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds", "gauge",
      "Time when a change last requested a sync.", SYNCS(last_queued),
-     WHEN(struct sync_figures, last_queued)},
+     WHEN(struct sync_metrics, last_queued)},
     {"kubeproxy_sync_proxy_rules_nftables_sync_failures_total", "counter",
      "Transactions that the kernel rejected.", SYNCS(failures),
-     WHEN(struct sync_figures, failures)},
+     WHEN(struct sync_metrics, failures)},
     {"kubeproxy_sync_proxy_rules_no_local_endpoints_total", "gauge",
      "Service ports with traffic policy Local that have endpoints, but none on this node.",
-     SYNCS(without_local.internal), WHEN(struct sync_figures, last_success),
+     SYNCS(without_local.internal), WHEN(struct sync_metrics, last_success),
      LABEL("traffic_policy", "internal")},
-    {SYNCS(without_local.external), WHEN(struct sync_figures, last_success),
+    {SYNCS(without_local.external), WHEN(struct sync_metrics, last_success),
      LABEL("traffic_policy", "external")},
     {"kubeproxy_sync_proxy_rules_endpoint_changes_pending", "gauge",
      "Changed EndpointSlices that are not applied yet.", ONCE(slices_pending)},
@@ -223,7 +223,7 @@ static const struct metric metrics[] = {
     {"kube_nftd_audits_total", "counter", "Completed audits of all tables.", ONCE(audits)},
     {"kube_nftd_affinity_records", "gauge",
      "Session affinity records at the last audit: clients with a remembered endpoint.",
-     TABLE(records), WHEN(struct ruleset_figures, records_known)},
+     TABLE(records), WHEN(struct ruleset_stats, records_known)},
     {"kube_nftd_affinity_records_most", "gauge",
      "Capacity for session affinity records; 0 before the first audit.", TABLE(most_records)},
     {"kube_nftd_service_connections_total", "counter",
@@ -257,12 +257,12 @@ static const struct metric metrics[] = {
      "Rebuilds of the table because its maps or sets differed from the desired ones.",
      TABLE(replaced)},
     {"kube_nftd_frontends_refused", "gauge",
-     "Quarantined frontends: the kernel rejected their latest rules.", TABLE(refused)},
+     "Quarantined frontends: the kernel rejected their latest rules.", TABLE(rejected)},
     {"kube_nftd_elements_refused", "gauge",
      "Rejected elements of no single frontend, such as cluster IPs and address ranges.",
-     TABLE(left_out)},
+     TABLE(rejected_elements)},
     {"kube_nftd_refusals_total", "counter",
-     "Frontends and elements quarantined after the kernel rejected them.", TABLE(refusals)},
+     "Frontends and elements quarantined after the kernel rejected them.", TABLE(rejections)},
 
     {"kube_nftd_conntrack_deletion_failures_total", "counter",
      "Failed deletions of conntrack entries of stale UDP flows.", FLOWS(failed_deletions)},

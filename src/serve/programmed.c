@@ -10,7 +10,7 @@ bool service_is_rejected(const struct snapshot *now, const struct service_state 
     for (const struct port_state *port = service->ports; port; port = port->next)
         for (const struct claim *it = port->claims; it; it = it->next_of_port)
             if (port->family == family && it->target->winner == port &&
-                ruleset_is_refused(now->family[family].ruleset, &it->target->frontend))
+                ruleset_is_rejected(now->family[family].ruleset, &it->target->frontend))
                 return true;
     return false;
 }

@@ -43,11 +43,11 @@ static void judge_family(const struct table_view *it, const char *name, bool com
         facts_append_text(problems, "%s: nothing is programmed yet", name);
     else if (it->waiting >= PATIENCE)
         facts_append_text(problems, "%s: a change has waited for %.0f s", name, floor(it->waiting));
-    if (it->refused)
+    if (it->rejected)
         facts_append_text(problems,
                           "%s: %zu frontends or other elements are rejected by the kernel: the log "
                           "and list name them",
-                          name, it->refused);
+                          name, it->rejected);
 }
 
 static void judge(const struct snapshot *now, cJSON *to)
@@ -99,7 +99,7 @@ static void add_family(const struct table_view *it, const char *name, bool owned
                                  : !it->programmed ? "waiting"
                                  : it->waiting > 0 ? "pending"
                                                    : "applied"),
-              fact_number("frontends", it->frontends), fact_number("rejected", it->refused),
+              fact_number("frontends", it->frontends), fact_number("rejected", it->rejected),
               fact_number("transactions", it->syncs->transactions),
               fact_number("repairs", it->repairs), fact_number("drift", it->drift),
               fact_flag("owned", owned), fact_text("failure", it->failure));

@@ -101,20 +101,20 @@ struct reading {
 static void on_element(void *ctx, const struct nft_element *from)
 {
     struct reading *r = ctx;
-    struct sighting sighting;
+    struct applied_element applied;
     r->found->held++;
     if (set_owner(r->set) == OWNER_RANGES) {
         boundaries_take(&r->boundaries, r->rs->family, from);
         return;
     }
-    if (!ruleset_sight(r->rs, r->set, from, &sighting) ||
-        !element_take_value(r->set, r->rs->family, from, &sighting.element)) {
+    if (!ruleset_find_applied(r->rs, r->set, from, &applied) ||
+        !element_take_value(r->set, r->rs->family, from, &applied.element)) {
         r->found->foreign = true;
         return;
     }
     r->found->elements++;
-    r->torn = r->torn || sighting.there;
-    ruleset_believe(r->rs, r->set, from, &sighting, true);
+    r->torn = r->torn || applied.there;
+    ruleset_record(r->rs, r->set, from, &applied, true);
 }
 
 static void take_ranges(struct reading *r)
@@ -249,7 +249,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
         rs->last_number = arc4random() % MOST_PORTS;
     if (rs->config.abandoned)
         report_abandoned(rs);
-    rs->figures.elements = found.held + rules.verdicts;
+    rs->stats.elements = found.held + rules.verdicts;
     log_found(rs, "adopted the table", found.elements);
     return 0;
 }
@@ -359,10 +359,10 @@ int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now, str
     rs->table_replaced = exists && rs->table_missing;
     rs->kernel_known = true;
     rs->recheck_rules = rs->rules_wrong = false;
-    rs->figures.read_backs += rs->adopted;
+    rs->stats.read_backs += rs->adopted;
     if (rs->table_missing) {
         forget_applied(rs);
-        rs->figures.elements = 0;
+        rs->stats.elements = 0;
     } else {
         adopt_lists(rs, now);
     }

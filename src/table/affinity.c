@@ -135,45 +135,45 @@ static bool is_full(const struct ruleset *rs, struct nft_socket *socket)
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
     nft_batch_element(&batch, ELEMENT_ADD, MAP_AFFINITY, key.bytes, key.length, &backend,
                       sizeof(backend));
-    bool refused = nft_socket_check(socket, &batch, &why, &err) != 0;
+    bool rejected = nft_socket_check(socket, &batch, &why, &err) != 0;
     nft_batch_release(&batch);
     error_clear(&err);
-    return refused && why == ENFILE;
+    return rejected && why == ENFILE;
 }
 
 /* Logs each level once, until the level has dropped well below it. */
 static void log_level(struct ruleset *rs)
 {
-    const struct ruleset_figures *figures = &rs->figures;
+    const struct ruleset_stats *stats = &rs->stats;
     const char *family = nft_family_name(rs->family);
-    const uint64_t n = figures->records, most = figures->most_records;
-    const int level = !figures->records_known ? HAS_ROOM
-                      : n >= most             ? FULL
-                      : n * 10 >= most * 9    ? NEARLY_FULL
-                                              : HAS_ROOM;
+    const uint64_t n = stats->records, most = stats->most_records;
+    const int level = !stats->records_known ? HAS_ROOM
+                      : n >= most           ? FULL
+                      : n * 10 >= most * 9  ? NEARLY_FULL
+                                            : HAS_ROOM;
     if (level > rs->records_logged && level == FULL)
         log_warn("ruleset",
                  "family=%s records=%u: the session affinity map is full, new clients are balanced "
                  "without affinity until records expire",
-                 family, figures->records);
+                 family, stats->records);
     else if (level > rs->records_logged)
         log_warn("ruleset", "family=%s records=%u of %u for session affinity are in use", family,
-                 figures->records, figures->most_records);
+                 stats->records, stats->most_records);
     if (level > rs->records_logged || n * 10 < most * 8)
         rs->records_logged = level;
 }
 
 void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
 {
-    struct ruleset_figures *figures = &rs->figures;
+    struct ruleset_stats *stats = &rs->stats;
     struct error err = {0};
     uint32_t count = 0;
     bool told = true;
-    figures->records = figures->most_records = 0;
-    figures->records_known = true;
+    stats->records = stats->most_records = 0;
+    stats->records_known = true;
     vec_each (&rs->base.sets, set)
         if (strcmp(set->name, MAP_AFFINITY) == 0)
-            figures->most_records = set->size;
+            stats->most_records = set->size;
     if (!instances_have(&rs->instances, (struct instance){TEMPLATE_AFFINITY, 0})) {
         rs->records_logged = HAS_ROOM;
         return;
@@ -181,11 +181,11 @@ void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
     const bool failed = nft_socket_count_elements(socket, rs->family, RULESET_TABLE, MAP_AFFINITY,
                                                   &count, &told, &err) != 0;
     if (!failed && told)
-        figures->records = count;
+        stats->records = count;
     else if (!failed && is_full(rs, socket))
-        figures->records = figures->most_records;
+        stats->records = stats->most_records;
     else
-        figures->records_known = false;
+        stats->records_known = false;
     error_clear(&err);
     log_level(rs);
 }

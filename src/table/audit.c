@@ -72,16 +72,16 @@ static bool was_seen(const struct audit *audit, const struct entry *entry, uint3
 void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
                 const struct nft_element *element)
 {
-    struct sighting sighting;
+    struct applied_element applied;
     if (set_owner(set) == OWNER_RANGES)
         boundaries_take(&audit->boundaries, rs->family, element);
-    else if (!ruleset_sight(rs, set, element, &sighting) || !sighting.same) {
+    else if (!ruleset_find_applied(rs, set, element, &applied) || !applied.same) {
         if (rs->rechecks.n < MOST_RECHECKS)
             ruleset_recheck_element(rs, set_name(set), element);
-    } else if (sighting.plain)
-        sighting.plain->seen = true;
+    } else if (applied.plain)
+        applied.plain->seen = true;
     else
-        see(audit, set, sighting.entry, set_owner(set) == OWNER_SLOTS ? sighting.element.slot : 0);
+        see(audit, set, applied.entry, set_owner(set) == OWNER_SLOTS ? applied.element.slot : 0);
 }
 
 static void finish_entries(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
@@ -191,7 +191,7 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
     return true;
 }
 
-double audit_turn(struct audit *audit, struct ruleset *rs, struct nft_socket *socket, double period,
+double audit_step(struct audit *audit, struct ruleset *rs, struct nft_socket *socket, double period,
                   double now, bool *found)
 {
     if (audit->due == 0)

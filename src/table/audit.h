@@ -28,7 +28,7 @@ struct audit {
  * @found  set if something is to be rechecked
  * Returns when the next piece is due.
  */
-double audit_turn(struct audit *audit, struct ruleset *rs, struct nft_socket *socket, double period,
+double audit_step(struct audit *audit, struct ruleset *rs, struct nft_socket *socket, double period,
                   double now, bool *found);
 
 /** Aborts an audit in progress. */

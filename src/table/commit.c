@@ -156,7 +156,7 @@ static void apply(struct ruleset *rs, double now)
     plain_apply(&rs->plain);
     quarantine_applied(rs);
     add_new_instances(rs);
-    rs->figures.replaced += rs->table_replaced;
+    rs->stats.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = false;
 }
 
@@ -172,7 +172,7 @@ static void begin_batch(struct ruleset *rs, bool singly)
     rs->batch.piece = rs->table_missing && !rs->table_replaced ? PIECE_OF_NEW : 0;
 }
 
-static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,
+static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct commit_stats *stats,
                       struct error *err)
 {
     nft_batch_finish(&rs->batch);
@@ -185,8 +185,7 @@ static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct rule
     stats->bytes += rs->batch.used;
     stats->seconds += clock_monotonic() - start;
     if (result == 0)
-        rs->figures.elements +=
-            rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
+        rs->stats.elements += rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
     return result;
 }
 
@@ -198,7 +197,7 @@ static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct rule
  * the packet into a still empty chain.
  */
 static int commit_instances(struct ruleset *rs, struct nft_socket *socket, bool singly,
-                            struct ruleset_stats *stats, struct error *err)
+                            struct commit_stats *stats, struct error *err)
 {
     begin_batch(rs, singly);
     ruleset_encode_instances(rs);
@@ -209,7 +208,7 @@ static int commit_instances(struct ruleset *rs, struct nft_socket *socket, bool 
 }
 
 static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly,
-                      struct ruleset_stats *stats, struct error *err)
+                      struct commit_stats *stats, struct error *err)
 {
     ruleset_plan(rs);
     if (singly)
@@ -224,7 +223,7 @@ static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly
 
 /* Retries until the rest is applied, or an error blames no element. */
 static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double now,
-                           struct ruleset_stats *stats, struct error *err)
+                           struct commit_stats *stats, struct error *err)
 {
     for (unsigned tries = 1;; tries++) {
         bool singly = tries > 1;
@@ -240,7 +239,7 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
 
 /* Reads the kernel's state if unknown, and repairs rules. */
 static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
-                     struct ruleset_stats *stats, struct error *err)
+                     struct commit_stats *stats, struct error *err)
 {
     struct rules_repaired done;
     if (!rs->kernel_known ? ruleset_adopt(rs, socket, now, err)
@@ -255,7 +254,7 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
 }
 
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
-                   struct ruleset_stats *stats, struct error *err)
+                   struct commit_stats *stats, struct error *err)
 {
     bool missed_before = rs->table_missing; /* creating it failed: rejections are known */
     memset(stats, 0, sizeof(*stats));
@@ -281,8 +280,8 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
             connections_restore(rs, socket);
         ruleset_collect(rs, socket, now);
     }
-    rs->figures.refused = rs->quarantine.all.n;
-    rs->figures.left_out = rs->plain.quarantined.n;
+    rs->stats.rejected = rs->quarantine.all.n;
+    rs->stats.rejected_elements = rs->plain.quarantined.n;
     nft_batch_clear(&rs->batch);
     return result;
 }
@@ -330,7 +329,7 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
     if (nft_socket_commit(socket, &batch, &err) == 0) {
         vec_each (instances, instance)
             instances_drop(&rs->instances, *instance);
-        rs->figures.elements -= batch.elements[ELEMENT_DELETE];
+        rs->stats.elements -= batch.elements[ELEMENT_DELETE];
         rs->collect_wait = LOOK_PERIOD;
         log_debug(2, "ruleset", "family=%s deleted unused chains of shapes=%zu",
                   nft_family_name(rs->family), instances->n);

@@ -293,7 +293,7 @@ static void delete_unused(struct ruleset *rs, struct nft_socket *socket, enum co
     vec_free(&c->unused[set]);
 }
 
-double connections_turn(struct ruleset *rs, struct nft_socket *socket, double now)
+double connections_step(struct ruleset *rs, struct nft_socket *socket, double now)
 {
     struct connections *c = &rs->connections;
     if (rs->config.counting == COUNT_NOTHING)

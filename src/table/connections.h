@@ -54,7 +54,7 @@ bool ruleset_read_connections(struct ruleset *ruleset, double since);
 
 /** Continues a background reading, with 1/20 of a core at most, and deletes unused counts. Returns
  * when to call again, or 0. */
-double connections_turn(struct ruleset *ruleset, struct nft_socket *socket, double now);
+double connections_step(struct ruleset *ruleset, struct nft_socket *socket, double now);
 
 /** Begins a reading; reads one element of a service port. For tests. */
 void connections_begin(struct ruleset *ruleset, double now);

@@ -54,7 +54,7 @@ static void log_mistake(struct ruleset *rs, const struct port_entry *port)
 {
     char text[FRONTEND_TEXT_SIZE];
     const struct frontend_entry *frontend = ruleset_frontend_of(rs, port);
-    rs->figures.mistakes++;
+    rs->stats.mistakes++;
     log_error(
         "ruleset",
         "frontend=%s is computed from scratch: a removed endpoint is not among the applied ones",

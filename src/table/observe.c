@@ -14,8 +14,8 @@ static bool is_value(const uint8_t *ours, size_t length, const struct nft_elemen
     return length == from->data_length && (length == 0 || memcmp(ours, from->data, length) == 0);
 }
 
-bool ruleset_sight(const struct ruleset *rs, enum table_set set, const struct nft_element *from,
-                   struct sighting *out)
+bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
+                          const struct nft_element *from, struct applied_element *out)
 {
     struct element *element = &out->element;
     const enum set_owner owner = set_owner(set);
@@ -55,27 +55,27 @@ bool ruleset_sight(const struct ruleset *rs, enum table_set set, const struct nf
 }
 
 static struct entry *get_entry(struct ruleset *rs, enum table_set set,
-                               const struct sighting *sighting)
+                               const struct applied_element *applied)
 {
-    if (sighting->entry)
-        return sighting->entry;
+    if (applied->entry)
+        return applied->entry;
     return set_owner(set) == OWNER_FRONTEND
-               ? &ruleset_get_frontend(rs, &sighting->element.frontend)->entry
-               : &ruleset_get_port_of_number(rs, sighting->element.port)->entry;
+               ? &ruleset_get_frontend(rs, &applied->element.frontend)->entry
+               : &ruleset_get_port_of_number(rs, applied->element.port)->entry;
 }
 
-void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_element *from,
-                     const struct sighting *sighting, bool there)
+void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_element *from,
+                    const struct applied_element *applied, bool there)
 {
     const struct backend none = {.port = 0};
-    const struct element *element = &sighting->element;
+    const struct element *element = &applied->element;
     if (set_is_plain(set)) {
         const struct key key = key_of_bytes(from->key, from->key_length),
                          value = key_of_bytes(from->data, there ? from->data_length : 0);
         plain_observe(&rs->plain, set, &key, value.length ? &value : NULL, there);
         return;
     }
-    struct entry *entry = get_entry(rs, set, sighting);
+    struct entry *entry = get_entry(rs, set, applied);
     ruleset_mark_dirty(rs, entry); /* an undesired one is to be deleted */
     if (set_owner(set) == OWNER_SLOTS) {
         slots_put(port_make_slots(as_port(entry), part_of_set(set)), element->slot,
@@ -94,20 +94,20 @@ void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_el
 static enum observation observe(struct ruleset *rs, enum table_set set,
                                 const struct nft_element *from, bool there)
 {
-    struct sighting sighting;
-    if (!ruleset_sight(rs, set, from, &sighting))
+    struct applied_element applied;
+    if (!ruleset_find_applied(rs, set, from, &applied))
         return OBSERVED_ALIEN;
-    if (there ? sighting.same : !sighting.there)
+    if (there ? applied.same : !applied.there)
         return OBSERVED_SAME;
-    if (there && !element_take_value(set, rs->family, from, &sighting.element))
+    if (there && !element_take_value(set, rs->family, from, &applied.element))
         return OBSERVED_ALIEN;
     if (set == SET_RESTRICTED && there)
         return OBSERVED_ALIEN; /* identifying a source list needs all of it */
-    rs->figures.elements += (size_t)there - (size_t)sighting.there;
+    rs->stats.elements += (size_t)there - (size_t)applied.there;
     /* A port's applied slots may be the only record of its desired backends: list those first. */
-    if (sighting.entry && sighting.entry->is_port)
-        port_list_desired(as_port(sighting.entry));
-    ruleset_believe(rs, set, from, &sighting, there);
+    if (applied.entry && applied.entry->is_port)
+        port_list_desired(as_port(applied.entry));
+    ruleset_record(rs, set, from, &applied, there);
     return OBSERVED_CHANGED;
 }
 
@@ -147,14 +147,14 @@ bool ruleset_has_ranges(const struct ruleset *rs, enum table_set set, const rang
     return same;
 }
 
-static void believe_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
-                           bool there)
+static void record_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
+                          bool there)
 {
     vec_each (ranges, range) {
         const struct key key = key_of_range(rs->family, range);
         const size_t elements = range_elements(rs->family, range);
         plain_observe(&rs->plain, set, &key, NULL, there);
-        rs->figures.elements += there ? elements : -elements;
+        rs->stats.elements += there ? elements : -elements;
     }
 }
 
@@ -165,8 +165,8 @@ static enum observation observe_ranges(struct ruleset *rs, enum table_set set,
     range_vec missing = {0}, others = {0};
     differing_ranges(rs, set, found, &missing, &others);
     const bool same = missing.n + others.n == 0;
-    believe_ranges(rs, set, &missing, false);
-    believe_ranges(rs, set, &others, true);
+    record_ranges(rs, set, &missing, false);
+    record_ranges(rs, set, &others, true);
     vec_free(&missing);
     vec_free(&others);
     return same ? OBSERVED_SAME : OBSERVED_CHANGED;

@@ -70,7 +70,7 @@ static uint32_t desired_count(const struct port_entry *port, enum port_part whic
 
 /* The value that refuses new connections. It also stays while it replaces the backends of an
  * unneeded part, until nothing leads there. */
-static uint32_t desired_refusal(const struct port_entry *port, enum table_set set)
+static uint32_t desired_reject(const struct port_entry *port, enum table_set set)
 {
     const struct port_route route = {.has_any = port->has_any,
                                      .needs_local = port->needs_local,
@@ -106,7 +106,7 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry)
     case SET_AFFINITY_TIMEOUTS:
         return is_affine(as_port(entry)) ? as_port(entry)->affinity->timeout : 0;
     default:
-        return desired_refusal(as_port(entry), set);
+        return desired_reject(as_port(entry), set);
     }
 }
 
@@ -318,7 +318,7 @@ bool port_has_leftovers(const struct port_entry *port)
             return true;
     }
     for (enum table_set set = SET_REJECTED; set <= SET_DROPPED; set++)
-        if (port_applied(port, set) && !desired_refusal(port, set))
+        if (port_applied(port, set) && !desired_reject(port, set))
             return true;
     return false;
 }

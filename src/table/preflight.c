@@ -209,7 +209,7 @@ static bool means_missing(int why)
            why == EPROTONOSUPPORT;
 }
 
-static bool was_refused(const struct preflight_result *result)
+static bool was_rejected(const struct preflight_result *result)
 {
     return !result->works && result->why != 0;
 }
@@ -224,7 +224,7 @@ char *preflight_missing(const struct preflight *preflight)
     char *all = NULL;
     for (size_t i = 0; i < preflight->n; i++) {
         const struct preflight_result *result = &preflight->results[i];
-        if (!was_refused(result))
+        if (!was_rejected(result))
             continue;
         char *more = xasprintf("%s%s%s: %s", all ? all : "", all ? "; " : "", result->feature,
                                remedy(result));
@@ -240,7 +240,7 @@ static void print_result(const struct preflight_result *result, FILE *out)
         fprintf(out, "unknown (%s)\n", strerror(result->why));
     else if (result->works)
         fputs("ok\n", out);
-    else if (!was_refused(result))
+    else if (!was_rejected(result))
         fputs("not tried\n", out);
     else
         fprintf(out, "%s (%s)\n", means_missing(result->why) ? "missing" : "failed",
@@ -281,7 +281,7 @@ void preflight_print(const struct preflight *preflight, FILE *out)
     fputc('\n', out);
     for (size_t i = 0; i < preflight->n; i++) {
         const struct preflight_result *result = &preflight->results[i];
-        if (!was_refused(result))
+        if (!was_rejected(result))
             continue;
         fprintf(out, "%s without %s (%s): %s\n", family, result->feature, remedy(result),
                 consequences[result->need]);

@@ -78,7 +78,7 @@ void ruleset_add_shadow_chains(const struct ruleset *rs, struct nft_socket *sock
     nft_batch_release(&c.batch);
 }
 
-/* ---- ruleset_give_way() ---- */
+/* ---- ruleset_withdraw() ---- */
 
 static void on_element(void *ctx, const struct nft_element *element)
 {
@@ -103,7 +103,7 @@ static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket
     return 0;
 }
 
-int ruleset_give_way(struct ruleset *rs, struct nft_socket *socket, const struct frontend *frontend,
+int ruleset_withdraw(struct ruleset *rs, struct nft_socket *socket, const struct frontend *frontend,
                      bool *gave, struct error *err)
 {
     bool ours = false, cluster_ip = false;

@@ -25,7 +25,7 @@ void ruleset_add_shadow_chains(const struct ruleset *ruleset, struct nft_socket 
  * @gave  whether the table had the frontend
  * -1: nothing changed; the error has the reason
  */
-int ruleset_give_way(struct ruleset *ruleset, struct nft_socket *socket,
+int ruleset_withdraw(struct ruleset *ruleset, struct nft_socket *socket,
                      const struct frontend *frontend, bool *gave, struct error *err);
 
 #endif

@@ -97,7 +97,7 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
     struct rejection *rejection = &quarantine->all.v[entry->rejection - 1];
     rejection->wait = longer(rejection->wait);
     rejection->retry_time = t->now + rejection->wait;
-    rs->figures.refusals++;
+    rs->stats.rejections++;
     t->n++;
     if (first)
         log_rejected(rs, rejection, why);
@@ -127,7 +127,7 @@ static void take_plain(struct taking *t, struct plain *plain, int why)
         quarantine->wait = longer(quarantine->wait);
         quarantine->retry_time = t->now + quarantine->wait;
     }
-    rs->figures.refusals++;
+    rs->stats.rejections++;
     t->n++;
     if (*set_schema[set].key == FIELD_CLASSID)
         return; /* its service port was logged */
@@ -211,26 +211,26 @@ static void blame_instance(struct taking *t, const struct instance *which, int w
             take_entry(t, it->entry, why);
 }
 
-static void blame(struct taking *t, const struct nft_refusal *refusal)
+static void blame(struct taking *t, const struct nft_rejection *rejection)
 {
     struct ruleset *rs = t->rs;
-    if (refusal->message == NFT_NO_MESSAGE) { /* the table as a whole was rejected */
+    if (rejection->message == NFT_NO_MESSAGE) { /* the table as a whole was rejected */
         if (!rs->table_missing)
-            blame_instance(t, NULL, refusal->why);
+            blame_instance(t, NULL, rejection->why);
         return;
     }
-    if (refusal->message < rs->instances_begin)
+    if (rejection->message < rs->instances_begin)
         return; /* the base of all others */
     vec_each (&rs->new_instances, it)
-        if (refusal->message < it->end) {
-            blame_instance(t, &it->instance, refusal->why);
+        if (rejection->message < it->end) {
+            blame_instance(t, &it->instance, rejection->why);
             return;
         }
-    const struct message_owner *owner = owner_of(&rs->quarantine, refusal->message);
+    const struct message_owner *owner = owner_of(&rs->quarantine, rejection->message);
     if (owner && owner->entry)
-        take_entry(t, owner->entry, refusal->why);
+        take_entry(t, owner->entry, rejection->why);
     else if (owner)
-        blame_plain(t, owner->plain, refusal->why);
+        blame_plain(t, owner->plain, rejection->why);
 }
 
 /* Whether an errno may be about the messages, not the kernel's state. */
@@ -268,12 +268,12 @@ bool quarantine_take(struct ruleset *rs, double now, bool singly)
 {
     struct taking t = {.rs = rs, .now = now};
     bool some_about_content = false;
-    vec_each (&rs->batch.refusals, refusal) {
-        if (!is_about_content(refusal->why))
+    vec_each (&rs->batch.rejections, rejection) {
+        if (!is_about_content(rejection->why))
             continue;
         some_about_content = true;
         if (singly)
-            blame(&t, refusal);
+            blame(&t, rejection);
     }
     skip(rs);
     note_next(&rs->quarantine);

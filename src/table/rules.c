@@ -448,7 +448,7 @@ int rules_repair(struct ruleset *rs, struct nft_socket *socket, struct rules_rep
     const int result = repair(&r, socket, done, &rs->strangers_stay, err);
     if (result == 0)
         instances_become(&rs->instances, &r.instances);
-    rs->figures.rewritten += done->bytes > 0;
+    rs->stats.rewritten += done->bytes > 0;
     free_repair(&r);
     return result;
 }

@@ -350,9 +350,9 @@ size_t ruleset_frontends(const struct ruleset *rs)
     return n;
 }
 
-const struct ruleset_figures *ruleset_figures(const struct ruleset *rs)
+const struct ruleset_stats *ruleset_stats(const struct ruleset *rs)
 {
-    return &rs->figures;
+    return &rs->stats;
 }
 
 enum connection_counting ruleset_counting(const struct ruleset *rs)
@@ -379,7 +379,7 @@ bool ruleset_is_lost(const struct ruleset *rs)
     return rs->owned_elsewhere || rs->table_missing;
 }
 
-bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *frontend)
+bool ruleset_is_rejected(const struct ruleset *rs, const struct frontend *frontend)
 {
     if (rs->quarantine.all.n == 0)
         return false;

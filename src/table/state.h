@@ -195,7 +195,7 @@ struct ruleset {
     bool table_replaced;  /* a table of another layout is replaced in the same transaction */
     bool has_shadows;     /* and it has shadow chains (previous_table.h) */
     int records_logged;   /* logged fill level of the affinity map */
-    struct ruleset_figures figures;
+    struct ruleset_stats stats;
 };
 
 /* ---- state.c ---- */
@@ -384,7 +384,7 @@ enum observation {
 };
 
 /* The applied state under the key of an element. */
-struct sighting {
+struct applied_element {
     struct element element; /* decoded */
     struct entry *entry;    /* its owner; NULL: none, or the set is plain */
     struct plain *plain;
@@ -394,16 +394,16 @@ struct sighting {
 
 /** Looks up the key of @from. False if the key cannot be ours, or is the end of a range, which says
  * nothing without the other ends. */
-bool ruleset_sight(const struct ruleset *rs, enum table_set set, const struct nft_element *from,
-                   struct sighting *out);
+bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
+                          const struct nft_element *from, struct applied_element *out);
 
 /** Whether @found (ascending) matches the applied ranges of a set. */
 bool ruleset_has_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found);
 
-/** Records that the kernel has @from (value decoded), or nothing under its key. Needs the @sighting
+/** Records that the kernel has @from (value decoded), or nothing under its key. Needs the @applied
  * of that key. */
-void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_element *from,
-                     const struct sighting *sighting, bool there);
+void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_element *from,
+                    const struct applied_element *applied, bool there);
 
 /**
  * Another program changed an element of @set; or other parts of the table; or something unknown.
@@ -467,7 +467,7 @@ int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, str
 /* ---- commit.c ---- */
 
 /* Statistics of a commit. */
-struct ruleset_stats {
+struct commit_stats {
     size_t elements_added, elements_deleted; /* in maps and sets */
     size_t bytes;                            /* 0: nothing to send */
     double seconds;                          /* spent in the kernel */
@@ -480,7 +480,7 @@ struct ruleset_stats {
  * A table created from scratch is filled in several transactions, everything else goes in one.
  */
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
-                   struct ruleset_stats *stats, struct error *err);
+                   struct commit_stats *stats, struct error *err);
 
 /** Whether a commit at @now has something to do; when it will without further changes, or 0: the
  * first of the next trim, check for unused chains, and retry of rejected elements. */
@@ -489,8 +489,8 @@ double ruleset_due(const struct ruleset *rs);
 double ruleset_trim_time(const struct ruleset *rs);
 
 /** Counts a sync of @seconds. @sent: what it sent, zeros for nothing; NULL: it failed. */
-void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
-                        const struct ruleset_stats *sent);
+void sync_metrics_count(struct sync_metrics *metrics, bool full, double seconds,
+                        const struct commit_stats *sent);
 
 /** Deletes unused chains, when due. A failure is harmless: the chains stay. */
 void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now);

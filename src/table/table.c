@@ -49,7 +49,7 @@ struct table {
     struct ruleset *ruleset;
     double sync_period, audit_period;
     bool programmed;                            /* committed at least once */
-    bool more_to_come;                          /* see table_turn() */
+    bool more_to_come;                          /* see table_sync() */
     bool partly;                                /* more was to come at the last commit */
     double waiting_since;                       /* a change waits for a commit; or 0 */
     double last_updated;                        /* see struct table_view */
@@ -57,10 +57,10 @@ struct table {
     bool changed;                               /* since the last attempt */
     bool queued;                                /* a change that is not counted yet */
     char *logged;                               /* the last logged failure */
-    struct sync_figures syncs;
+    struct sync_metrics syncs;
     struct foreign foreign;
     struct audit audit;
-    double kept;     /* last check by table_keep(); 0: never */
+    double kept;     /* last check by table_protect(); 0: never */
     bool look_again; /* an event about the table came since */
 };
 
@@ -71,7 +71,7 @@ struct table *table_new(const struct table_config *config, struct error *err)
     table->last_updated = clock_realtime();
     table->sync_period = config->sync_period > 0 ? config->sync_period : DEFAULT_SYNC_PERIOD;
     table->audit_period = config->audit_period;
-    sync_figures_init(&table->syncs, table->last_updated);
+    sync_metrics_init(&table->syncs, table->last_updated);
     table->ruleset = ruleset_new(config->family, &config->ruleset, err);
     if (table->ruleset)
         return table;
@@ -84,7 +84,7 @@ void table_free(struct table *table)
     if (!table)
         return;
     audit_stop(&table->audit);
-    sync_figures_clear(&table->syncs);
+    sync_metrics_clear(&table->syncs);
     ruleset_free(table->ruleset);
     free(table->logged);
     free(table);
@@ -101,7 +101,7 @@ struct ruleset *table_changing(struct table *table)
     return table->ruleset;
 }
 
-struct sync_figures *table_syncs(struct table *table)
+struct sync_metrics *table_syncs(struct table *table)
 {
     return &table->syncs;
 }
@@ -143,7 +143,7 @@ void table_foreign_lost(struct table *table)
         ruleset_recheck_all(table->ruleset);
 }
 
-void table_foreign_settled(struct table *table, const struct table_program *program)
+void table_foreign_done(struct table *table, const struct table_program *program)
 {
     struct foreign *foreign = &table->foreign;
     if (!foreign->touched)
@@ -160,8 +160,8 @@ void table_foreign_settled(struct table *table, const struct table_program *prog
 
 static uint64_t layouts_made(const struct table *table)
 {
-    const struct ruleset_figures *figures = ruleset_figures(table->ruleset);
-    return figures->replaced + figures->rewritten;
+    const struct ruleset_stats *stats = ruleset_stats(table->ruleset);
+    return stats->replaced + stats->rewritten;
 }
 
 /* Makes a commit necessary if a repair is due. Other pending changes wait for it at most as long as
@@ -195,7 +195,7 @@ static double check_foreign(struct table *table, struct nft_socket *socket, doub
     return 0;
 }
 
-static void log_repair(const struct table *table, const struct ruleset_stats *stats, double seconds)
+static void log_repair(const struct table *table, const struct commit_stats *stats, double seconds)
 {
     const struct foreign *foreign = &table->foreign;
     const char *name = family_name(table->family);
@@ -221,7 +221,7 @@ static void log_repair(const struct table *table, const struct ruleset_stats *st
 
 /* After a commit begun at @begin. Failed attempts before it (say, while another program owned the
  * table) do not count as part of the repair. */
-static void count_repair(struct table *table, const struct ruleset_stats *stats, double begin)
+static void count_repair(struct table *table, const struct commit_stats *stats, double begin)
 {
     struct foreign *foreign = &table->foreign;
     if (!foreign->repairing)
@@ -270,7 +270,7 @@ static void commit_failed(struct table *table, double now, struct error *err)
 }
 
 static void commit_succeeded(struct table *table, const char *about,
-                             const struct ruleset_stats *stats)
+                             const struct commit_stats *stats)
 {
     if (!table->programmed || table->logged)
         log_info("proxy", "family=%s applied frontends=%zu added=%zu deleted=%zu seconds=%.6f",
@@ -294,21 +294,21 @@ static double next_try(const struct table *table)
 }
 
 static int sync_once(struct table *table, struct nft_socket *socket, double now,
-                     struct ruleset_stats *stats, struct error *err)
+                     struct commit_stats *stats, struct error *err)
 {
     const bool full = !table->ruleset->kernel_known;
     const double begin = clock_monotonic();
     const int result = ruleset_commit(table->ruleset, socket, now, stats, err);
     if (result && table->ruleset->owned_elsewhere)
         return result; /* no attempt was made */
-    sync_figures_count(&table->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
+    sync_metrics_count(&table->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
     return result;
 }
 
 /* A commit that failed because the table differed from the applied state succeeds after a
  * read-back, so it is retried at once. */
 static int sync_table(struct table *table, struct nft_socket *socket, double now,
-                      struct ruleset_stats *stats, struct error *err)
+                      struct commit_stats *stats, struct error *err)
 {
     const bool believed = table->ruleset->kernel_known;
     table->changed = false;
@@ -330,7 +330,7 @@ static void note_success(struct table *table, bool committed)
     if (!table->more_to_come && (committed || table->partly))
         table->syncs.last_success = table->last_updated;
     table->partly = table->more_to_come && (committed || table->partly);
-    table->programmed = table->programmed || table_is_in_force(table);
+    table->programmed = table->programmed || table_is_applied(table);
 }
 
 /* Commits if due. Returns the time of the next call, or 0. */
@@ -349,7 +349,7 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
     const bool commits = ruleset_needs_commit(table->ruleset, now);
     if (commits) {
         struct error err = {0};
-        struct ruleset_stats stats;
+        struct commit_stats stats;
         const double begin = clock_monotonic();
         if (sync_table(table, socket, now, &stats, &err)) {
             commit_failed(table, now, &err);
@@ -370,7 +370,7 @@ static double audit(struct table *table, struct nft_socket *socket, double now)
     if (table->audit_period <= 0 || !table->programmed)
         return 0;
     const double next =
-        audit_turn(&table->audit, table->ruleset, socket, table->audit_period, now, &found);
+        audit_step(&table->audit, table->ruleset, socket, table->audit_period, now, &found);
     if (found && !foreign->waiting && !foreign->repairing) {
         foreign->audited = foreign->waiting = true;
         foreign->grace = now + NEWS_LATER;
@@ -378,13 +378,13 @@ static double audit(struct table *table, struct nft_socket *socket, double now)
     return next;
 }
 
-double table_turn(struct table *table, bool more_to_come, const char *about,
+double table_sync(struct table *table, bool more_to_come, const char *about,
                   struct nft_socket *socket, double now)
 {
     table->more_to_come = more_to_come;
     double next = audit(table, socket, now);
     if (table->programmed)
-        next = clock_earlier(next, connections_turn(table->ruleset, socket, now));
+        next = clock_earlier(next, connections_step(table->ruleset, socket, now));
     return clock_earlier(next, keep_up(table, about, socket, now));
 }
 
@@ -395,7 +395,7 @@ bool table_read_connections(struct table *table, double since)
 
 /* ---- before the first programming ---- */
 
-double table_keep(struct table *table, struct nft_socket *socket, double now)
+double table_protect(struct table *table, struct nft_socket *socket, double now)
 {
     struct error err = {0};
     bool repaired;
@@ -417,12 +417,12 @@ double table_keep(struct table *table, struct nft_socket *socket, double now)
     return now + KEEP_PERIOD;
 }
 
-void table_give_way(struct table *table, const struct frontend *frontend, struct nft_socket *socket)
+void table_withdraw(struct table *table, const struct frontend *frontend, struct nft_socket *socket)
 {
     struct error err = {0};
     char text[FRONTEND_TEXT_SIZE];
     bool gave = false;
-    if (ruleset_give_way(table->ruleset, socket, frontend, &gave, &err))
+    if (ruleset_withdraw(table->ruleset, socket, frontend, &gave, &err))
         log_warn("proxy", "frontend=%s of the previous process cannot be withdrawn: %s",
                  frontend_format(frontend, text), err.text);
     error_clear(&err);
@@ -440,7 +440,7 @@ bool table_is_programmed(const struct table *table)
     return table->programmed;
 }
 
-bool table_is_in_force(const struct table *table)
+bool table_is_applied(const struct table *table)
 {
     return table->waiting_since == 0 && !table->more_to_come;
 }
@@ -450,21 +450,21 @@ void table_view(const struct table *table, double now, struct table_view *view)
     *view = (struct table_view){.in_use = false};
     if (!table)
         return;
-    const struct ruleset_figures *figures = ruleset_figures(table->ruleset);
+    const struct ruleset_stats *stats = ruleset_stats(table->ruleset);
     const double waiting = table->waiting_since == 0 ? 0 : now - table->waiting_since;
     *view = (struct table_view){.in_use = true,
                                 .programmed = table->programmed,
                                 .overdue = waiting >= 2 * table->sync_period,
                                 .waiting = waiting,
                                 .last_updated = table->last_updated,
-                                .failure = table_is_in_force(table) ? NULL : table->logged,
+                                .failure = table_is_applied(table) ? NULL : table->logged,
                                 .repairs = table->foreign.repairs,
                                 .drift = table->foreign.drift,
                                 .audits = table->audit.ended,
                                 .frontends = ruleset_frontends(table->ruleset),
-                                .refused = figures->refused + figures->left_out,
+                                .rejected = stats->rejected + stats->rejected_elements,
                                 .lost = ruleset_is_lost(table->ruleset),
                                 .ruleset = table->ruleset,
                                 .syncs = &table->syncs,
-                                .table = figures};
+                                .table = stats};
 }

@@ -216,7 +216,7 @@ static int commit(struct nft_socket *nft, struct error *err)
         nft_batch_element(&batch, ELEMENT_ADD, "s", &key, sizeof(key), NULL, 0);
     nft_batch_delete_chain(&batch, "c");
     int result = nft_socket_commit(nft, &batch, err);
-    vec_each (&batch.refusals, refusal)
+    vec_each (&batch.rejections, refusal)
         expect(refusal->message == NFT_NO_MESSAGE || refusal->message < batch.used);
     nft_batch_release(&batch);
     return result;

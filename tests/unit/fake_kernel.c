@@ -96,7 +96,7 @@ static bool fault_refuses(struct nft_batch *batch, size_t from)
     if (kernel.fault == FAKE_LOSES_ANSWER)
         return false;
     if (kernel.fault != FAKE_REFUSES)
-        vec_push(&batch->refusals, (struct nft_refusal){from, why});
+        vec_push(&batch->rejections, (struct nft_rejection){from, why});
     return true;
 }
 

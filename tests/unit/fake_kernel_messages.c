@@ -408,7 +408,7 @@ static int apply_message(struct application *a, const struct nlmsghdr *message)
 
 static void note_refusal(struct nft_batch *batch, size_t message, int why)
 {
-    vec_push(&batch->refusals, (struct nft_refusal){message, why});
+    vec_push(&batch->rejections, (struct nft_rejection){message, why});
 }
 
 /* What shows only when all messages are taken. */
@@ -424,7 +424,7 @@ int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, s
     struct application a = {
         .table = table, .counts = counts, .table_name = batch->table, .grudges = grudges};
     uint32_t sequence = 0;
-    vec_clear(&batch->refusals);
+    vec_clear(&batch->rejections);
     while (from < to) {
         const struct nlmsghdr *message = (const void *)(batch->buffer + from);
         const struct nfgenmsg *family = mnl_nlmsg_get_payload(message);
@@ -437,8 +437,8 @@ int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, s
             note_refusal(batch, from, why);
         from += MNL_ALIGN(message->nlmsg_len);
     }
-    int why = batch->refusals.n > 0 ? 0 : judge_table(&a);
+    int why = batch->rejections.n > 0 ? 0 : judge_table(&a);
     if (why)
         note_refusal(batch, NFT_NO_MESSAGE, why);
-    return batch->refusals.n > 0 ? batch->refusals.v[0].why : 0;
+    return batch->rejections.n > 0 ? batch->rejections.v[0].why : 0;
 }

@@ -213,10 +213,10 @@ static inline struct port_route port_route_of(const struct wish *wish, struct ro
 
 /* ---- commits ---- */
 
-static inline int try_commit(struct ruleset_stats *stats)
+static inline int try_commit(struct commit_stats *stats)
 {
     struct error err = {0};
-    struct ruleset_stats unused;
+    struct commit_stats unused;
     fake_kernel_set_time(now);
     int result = ruleset_commit(ruleset, sock, now, stats ? stats : &unused, &err);
     ck_assert_int_eq(result ? -1 : 0, result);
@@ -225,9 +225,9 @@ static inline int try_commit(struct ruleset_stats *stats)
     return result;
 }
 
-static inline struct ruleset_stats commit(void)
+static inline struct commit_stats commit(void)
 {
-    struct ruleset_stats stats;
+    struct commit_stats stats;
     memset(&stats, 0xaa, sizeof(stats));
     ck_assert_int_eq(try_commit(&stats), 0);
     ck_assert(!ruleset_needs_commit(ruleset, now));
@@ -244,7 +244,7 @@ static inline void commit_fails(void)
 static inline void commit_sends(size_t added, size_t deleted)
 {
     fake_kernel_forget_counts();
-    struct ruleset_stats stats = commit();
+    struct commit_stats stats = commit();
     const struct fake_counts *counts = fake_kernel_counts();
     ck_assert_uint_eq(counts->added, added);
     ck_assert_uint_eq(counts->deleted, deleted);

@@ -46,21 +46,22 @@ static void write_sent(FILE *out)
 /* What waits for another commit, and what is not as desired. */
 static void write_rest(FILE *out)
 {
-    const struct ruleset_figures *figures = ruleset_figures(ruleset);
+    const struct ruleset_stats *figures = ruleset_stats(ruleset);
     if (ruleset_needs_commit(ruleset, now))
         fputs(", more", out);
     if (ruleset_trim_time(ruleset) != 0)
         fputs(", trim", out);
-    if (figures->refused)
-        fprintf(out, ", %zu refused", figures->refused);
-    if (figures->left_out)
-        fprintf(out, ", %zu left out", figures->left_out);
-    ck_assert((ruleset_retry_time(ruleset) != 0) == (figures->refused + figures->left_out > 0));
+    if (figures->rejected)
+        fprintf(out, ", %zu refused", figures->rejected);
+    if (figures->rejected_elements)
+        fprintf(out, ", %zu left out", figures->rejected_elements);
+    ck_assert((ruleset_retry_time(ruleset) != 0) ==
+              (figures->rejected + figures->rejected_elements > 0));
     ck_assert(ruleset_retry_time(ruleset) == 0 || ruleset_retry_time(ruleset) > now);
     write_undesired(out);
 }
 
-static void check_stats(const struct ruleset_stats *stats)
+static void check_stats(const struct commit_stats *stats)
 {
     const struct fake_counts *counts = fake_kernel_counts();
     if (counts->tables || counts->chains || counts->rules || counts->verdicts ||
@@ -74,7 +75,7 @@ static void check_stats(const struct ruleset_stats *stats)
 /* "commit [within=N]": at most so many tries that the kernel refuses. */
 COMMAND(commit)
 {
-    struct ruleset_stats stats;
+    struct commit_stats stats;
     struct error err = {0};
     const struct fake_counts *counts = fake_kernel_counts();
     char *within = NULL;
@@ -320,7 +321,7 @@ COMMAND(audit_end)
 /* Records of session affinity, and how often it was logged that there is hardly room for more. */
 COMMAND(affinity_records)
 {
-    const struct ruleset_figures *figures = ruleset_figures(ruleset);
+    const struct ruleset_stats *figures = ruleset_stats(ruleset);
     affinity_count_records(ruleset, sock);
     if (figures->records_known)
         fprintf(out, "%u of %u", figures->records, figures->most_records);
@@ -532,7 +533,7 @@ COMMAND(refused)
     {
         const struct frontend f = frontend(i);
         ck_assert(!ruleset_is_waiting(ruleset, &f));
-        if (!ruleset_is_refused(ruleset, &f))
+        if (!ruleset_is_rejected(ruleset, &f))
             continue;
         fprintf(out, "%s%u", mark, i);
         mark = " ";
@@ -554,13 +555,13 @@ COMMAND(records)
 
 COMMAND(figures)
 {
-    const struct ruleset_figures *f = ruleset_figures(ruleset);
+    const struct ruleset_stats *f = ruleset_stats(ruleset);
     log_flush(INFINITY);
     const struct {
         const char *name;
         uint64_t value;
     } all[] = {{"elements", f->elements},           {"read-backs", f->read_backs},
-               {"refusals", f->refusals},           {"mistakes", f->mistakes},
+               {"refusals", f->rejections},         {"mistakes", f->mistakes},
                {"replaced", f->replaced},           {"rewritten", f->rewritten},
                {"errors", logged(LOG_LEVEL_ERROR)}, {"looked-up", fake_kernel_counts()->looked_up}};
     const char *mark = "";

@@ -117,7 +117,7 @@ static size_t deleted_in_an_hour(void)
 {
     fake_kernel_forget_counts();
     for (double end = now + 3600; now < end; now += 1)
-        connections_turn(ruleset, sock, now);
+        connections_step(ruleset, sock, now);
     return fake_kernel_counts()->deleted;
 }
 

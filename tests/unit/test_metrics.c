@@ -7,8 +7,8 @@
 
 #define START 1000.5 /* of the process */
 
-static struct sync_figures syncs[FAMILY_COUNT];
-static struct ruleset_figures tables[FAMILY_COUNT];
+static struct sync_metrics syncs[FAMILY_COUNT];
+static struct ruleset_stats tables[FAMILY_COUNT];
 static struct flow_cleaner_stats stats[FAMILY_COUNT];
 static struct request_stats requests;
 static struct snapshot state;
@@ -22,7 +22,7 @@ static void set_up(void)
     for (int kind = 0; kind < KIND_COUNT; kind++)
         state.watch[kind].resource = collection_resource((enum object_kind)kind)->name;
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        sync_figures_init(&syncs[f], START);
+        sync_metrics_init(&syncs[f], START);
         state.family[f].in_use = true;
         state.family[f].syncs = &syncs[f];
         state.family[f].table = &tables[f];
@@ -34,7 +34,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     for (int f = 0; f < FAMILY_COUNT; f++)
-        sync_figures_clear(&syncs[f]);
+        sync_metrics_clear(&syncs[f]);
     vec_free(&requests.counts);
     vec_free(&requests.times);
     free(page);
@@ -130,16 +130,16 @@ COMMAND(all)
     state.family[FAMILY_IPV6].drift = 20;
     state.audits = 21;
     state.external_ips = true;
-    tables[FAMILY_IPV4] = (struct ruleset_figures){.elements = 16,
-                                                   .read_backs = 17,
-                                                   .mistakes = 25,
-                                                   .replaced = 18,
-                                                   .refused = 19,
-                                                   .left_out = 20,
-                                                   .refusals = 21,
-                                                   .records = 22,
-                                                   .most_records = 23,
-                                                   .records_known = true};
+    tables[FAMILY_IPV4] = (struct ruleset_stats){.elements = 16,
+                                                 .read_backs = 17,
+                                                 .mistakes = 25,
+                                                 .replaced = 18,
+                                                 .rejected = 19,
+                                                 .rejected_elements = 20,
+                                                 .rejections = 21,
+                                                 .records = 22,
+                                                 .most_records = 23,
+                                                 .records_known = true};
     state.health_counts.healthz.good = 4;
     state.health_counts.healthz.bad = 1;
     state.health_counts.livez.bad = 2;
@@ -232,7 +232,7 @@ COMMAND(build)
 COMMAND(triggered)
 {
     const char *service = script_word(&words), *id = *service == '-' ? NULL : intern(service);
-    sync_figures_triggered(&syncs[FAMILY_IPV6], id, START + atof(words));
+    sync_metrics_triggered(&syncs[FAMILY_IPV6], id, START + atof(words));
     intern_release(id);
 }
 
@@ -247,11 +247,11 @@ static bool is_big(const void *ctx, const char *service_id, enum family family)
 /* "S [SERVICE]": all is in force then, but what is of shop/big if that waits. */
 COMMAND(in_force)
 {
-    struct sync_figures *it = &syncs[FAMILY_IPV6];
+    struct sync_metrics *it = &syncs[FAMILY_IPV6];
     double then = START + atof(script_word(&words));
     it->last_success = then;
     ck_assert(it->last_success == then);
-    sync_figures_in_force(it, then, *words ? is_big : NULL, &state, FAMILY_IPV6);
+    sync_metrics_applied(it, then, *words ? is_big : NULL, &state, FAMILY_IPV6);
     fprintf(out, "%d took %g s\n", (int)histogram_count(&it->programming), it->programming.sum);
 }
 
@@ -260,7 +260,7 @@ COMMAND(triggered_too_often)
 {
     const char *id = intern("shop/web");
     for (int i = 0; i < SYNC_TRIGGERS_MOST + 1000; i++)
-        sync_figures_triggered(&syncs[FAMILY_IPV6], id, START + 1);
+        sync_metrics_triggered(&syncs[FAMILY_IPV6], id, START + 1);
     ck_assert_uint_eq(syncs[FAMILY_IPV6].triggers.n, SYNC_TRIGGERS_MOST);
     intern_release(id);
 }

@@ -148,7 +148,7 @@ COMMAND(cut_receive)
 }
 
 /* The elements of a message; NULL if it is about something else. */
-static const struct nlattr *elements_of(const struct nft_refusal *refusal)
+static const struct nlattr *elements_of(const struct nft_rejection *refusal)
 {
     const struct nlmsghdr *message = (const void *)(batch.buffer + refusal->message);
     return refusal->message == NFT_NO_MESSAGE ||
@@ -158,7 +158,7 @@ static const struct nlattr *elements_of(const struct nft_refusal *refusal)
 }
 
 /* What a refused message is about: the number of a frontend, if it is a single one. */
-static void write_refused(FILE *out, const struct nft_refusal *refusal)
+static void write_refused(FILE *out, const struct nft_rejection *refusal)
 {
     const struct nlattr *list = elements_of(refusal), *element, *value = NULL;
     unsigned n = 0;
@@ -183,7 +183,7 @@ COMMAND(send)
     fprintf(out, "%s; sends %u\n", err.text ? err.text : "done", calls.sends);
     if (result)
         fprintf(out, batch.nothing_applied ? "nothing in force\n" : "open\n");
-    vec_each (&batch.refusals, refusal) {
+    vec_each (&batch.rejections, refusal) {
         fprintf(out, "%s: ", strerror(refusal->why));
         write_refused(out, refusal);
         fprintf(out, "\n");
@@ -231,7 +231,7 @@ COMMAND(well)
     put("+ rejected_ports p250");
     commit();
     ck_assert_uint_eq(rejected(), before + 1);
-    ck_assert_uint_eq(batch.refusals.n, 0);
+    ck_assert_uint_eq(batch.rejections.n, 0);
     put("- rejected_ports p250");
     commit();
 }

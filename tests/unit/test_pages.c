@@ -85,8 +85,8 @@ const struct service_state *__wrap_policy_find_service(const struct policy *poli
     return &service;
 }
 
-bool __wrap_ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
-bool __wrap_ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend)
+bool __wrap_ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend);
+bool __wrap_ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend)
 {
     return rejected;
 }
@@ -224,7 +224,7 @@ COMMAND(programmed)
 /* "in-use" or not, of IPv6; the rest is as it is. */
 COMMAND(daemon)
 {
-    static const struct sync_figures synced = {.last_success = 1000}, never_synced;
+    static const struct sync_metrics synced = {.last_success = 1000}, never_synced;
     state = (struct snapshot){.started = clock_realtime() - 3723,
                               .node_name = "n1",
                               .objects_from = "https://10.0.0.1:6443",

@@ -148,7 +148,7 @@ static void write_figures(FILE *out)
         const struct ports_without_local *without = &it.family[i].syncs->without_local;
         fprintf(out, "frontends %zu without local %zu %zu refused %zu %zu\n",
                 it.family[i].frontends, without->internal, without->external,
-                it.family[i].table->refused, it.family[i].table->left_out);
+                it.family[i].table->rejected, it.family[i].table->rejected_elements);
     }
 }
 

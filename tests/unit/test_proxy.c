@@ -551,7 +551,7 @@ COMMAND(stats)
     const struct table_view *it = &all.family[family];
     fprintf(out, "frontends=%zu", it->frontends);
     if (it->in_use) {
-        const struct sync_figures *syncs = it->syncs;
+        const struct sync_metrics *syncs = it->syncs;
         ck_assert(fabs(syncs->all.sum - syncs->full.sum - syncs->partial.sum) < 1e-9);
         ck_assert(fabs(syncs->programming.sum) < 5);
         write_stat(out, "syncs", histogram_count(&syncs->all));
@@ -560,7 +560,7 @@ COMMAND(stats)
         write_stat(out, "timed", histogram_count(&syncs->programming));
         write_stat(out, "failures", syncs->failures);
         write_stat(out, "read-backs", it->table->read_backs);
-        write_stat(out, "rejected", it->table->refused);
+        write_stat(out, "rejected", it->table->rejected);
         write_stat(out, "rewritten", it->table->rewritten);
     }
     fputs(it->in_use ? "\n" : " not in use\n", out);

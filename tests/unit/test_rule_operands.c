@@ -59,7 +59,7 @@ static void put_right(void)
     ck_assert(mended);
     tell_desired();
     commit_sends(0, 0);
-    ck_assert_uint_eq(ruleset_figures(ruleset)->replaced, 0);
+    ck_assert_uint_eq(ruleset_stats(ruleset)->replaced, 0);
 }
 
 /* ---- one at a time ---- */

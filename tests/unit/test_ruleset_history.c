@@ -461,7 +461,7 @@ static void calm_down(void)
         ck_assert(turns < 100 * FRONTENDS);
         now = now > ruleset_retry_time(ruleset) ? now : ruleset_retry_time(ruleset);
     }
-    ck_assert_uint_eq(ruleset_figures(ruleset)->refused, 0);
+    ck_assert_uint_eq(ruleset_stats(ruleset)->rejected, 0);
     memset(touched, 0, sizeof(touched));
     n_begrudged = 0;
     crowded = false;

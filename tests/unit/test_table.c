@@ -88,7 +88,7 @@ static void check_stays(const struct wish *was)
 {
     const struct wish other = wish_in(&in_force, 1), third = desired_wish(3);
     ck_assert(goes(2, was) && goes(1, &other) && goes(3, &third));
-    ck_assert_uint_eq(ruleset_figures(ruleset)->refused, frontend_changes(was) ? 2 : 1);
+    ck_assert_uint_eq(ruleset_stats(ruleset)->rejected, frontend_changes(was) ? 2 : 1);
 }
 
 static void check_all_goes(void)
@@ -97,7 +97,7 @@ static void check_all_goes(void)
         const struct wish wish = desired_wish(i);
         ck_assert(goes(i, &wish));
     }
-    ck_assert_uint_eq(ruleset_figures(ruleset)->refused, 0);
+    ck_assert_uint_eq(ruleset_stats(ruleset)->rejected, 0);
 }
 
 static const char *const before[] = {"123",

@@ -45,19 +45,19 @@ TEST_ROWS(an_audit_waits_for_the_news, all_news)
     family = FAMILY_IPV4;
     ruleset = table_changing(table);
     want("1..2 123");
-    table_turn(table, false, NULL, sock, now);
+    table_sync(table, false, NULL, sock, now);
     take_one();
     const struct nft_element element = {.key = key_of_one.bytes, .key_length = key_of_one.length};
     const struct table_change change = {.family = family, .set = "services", .element = &element};
     while (!ruleset_has_rechecks(ruleset))
-        table_turn(table, false, NULL, sock, ++now);
+        table_sync(table, false, NULL, sock, ++now);
     for (int ms = 0; ms < 100; ms += 10) {
         if (ms > 0 && ms == row->heard)
             table_foreign_change(table, &change);
         if (ms > 0 && ms == row->settled)
-            table_foreign_settled(table, &by);
+            table_foreign_done(table, &by);
         if (ms > 0)
-            table_turn(table, false, NULL, sock, now + ms / 1000.0 + 1e-6);
+            table_sync(table, false, NULL, sock, now + ms / 1000.0 + 1e-6);
         ck_assert_uint_eq(services(), ms < row->held ? 1 : 2);
     }
     table_view(table, now, &view);
@@ -77,15 +77,15 @@ EACH_FAMILY(audits_go_on_in_pieces)
     want("1..2 123");
     commit();
     take_one();
-    double start = now, next = audit_turn(&audit, ruleset, sock, period, now, &found);
+    double start = now, next = audit_step(&audit, ruleset, sock, period, now, &found);
     ck_assert_double_eq(next, start + period);
     for (int audits = 0; audits < 2; audits++) {
         for (int set = 0; set < TABLE_SETS; set++) {
             ck_assert_uint_eq(audit.ended, audits);
             now = next - 0.0001;
-            ck_assert_double_eq(audit_turn(&audit, ruleset, sock, period, now, &found), next);
+            ck_assert_double_eq(audit_step(&audit, ruleset, sock, period, now, &found), next);
             now = next;
-            next = audit_turn(&audit, ruleset, sock, period, now, &found);
+            next = audit_step(&audit, ruleset, sock, period, now, &found);
             ck_assert_double_gt(next, now);
         }
         ck_assert_uint_eq(audit.ended, audits + 1);

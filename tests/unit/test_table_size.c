@@ -135,7 +135,7 @@ EACH_FAMILY(a_big_batch_arrives)
         set(i, i, n);
     for (unsigned i = services; i < 2 * services; i++)
         set(i, 0, 0);
-    struct ruleset_stats stats = commit();
+    struct commit_stats stats = commit();
     ck_assert_uint_gt(stats.bytes, 900000);
     ck_assert_uint_eq(stats.elements_added, services * (n + 2) + 2 * services + 1);
     for (unsigned i = 0; i < services; i++) {
