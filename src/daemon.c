@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
@@ -34,11 +35,11 @@ struct daemon {
     const struct service_manager *service_manager;
     struct ev_loop *loop;
     double started; /* clock_realtime */
+    char *node_name;
     struct nft_socket *socket;
     struct table_monitor *tables; /* NULL: all tables are owned, or no monitor is available */
     struct flow_cleaner *flows;   /* NULL: no conntrack netlink in the kernel */
     struct object_source source;
-    struct proxy_config config;
     struct proxy *proxy; /* NULL until the server is open */
     struct server *server;
     ev_prepare commit;
@@ -59,7 +60,7 @@ struct daemon {
 /* 0 if the first sync may begin, else its latest time (docs/behaviour.md 9.1). */
 static double time_to_begin(struct daemon *d, double now)
 {
-    if (d->begun || !proxy_is_synced(d->proxy))
+    if (d->begun || !caches_are_synced(&d->proxy->caches))
         return 0;
     if (d->synced_at == 0)
         d->synced_at = now;
@@ -263,7 +264,7 @@ static void read_snapshot(void *ctx, struct snapshot *now)
     if (source->recorder)
         now->events = event_recorder_stats(source->recorder);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        now->owned[i] = d->config.rulesets[i].owned;
+        now->owned[i] = d->proxy->config.rulesets[i].owned;
         now->flows[i] = d->flows ? flow_cleaner_stats(d->flows, (enum family)i) : NULL;
     }
 }
@@ -279,7 +280,7 @@ static int open_server(struct daemon *d, struct error *err)
                *metrics = d->options->metrics_bind_address;
     d->server = server_new(&(struct server_config){.loop = d->loop,
                                                    .options = d->options,
-                                                   .node_name = d->source.node_name,
+                                                   .node_name = d->node_name,
                                                    .events = d->source.events,
                                                    .read = read_snapshot,
                                                    .sync = on_explain,
@@ -316,14 +317,14 @@ static int open_to_others(struct daemon *d, struct error *err)
 }
 
 /* Owned tables need no monitor: no other program can change them. */
-static void watch_tables(struct daemon *d)
+static void watch_tables(struct daemon *d, const struct proxy_config *config)
 {
     const struct table_monitor_ops ops = {proxy_foreign_change, proxy_foreign_lost,
                                           proxy_foreign_settled, d->proxy};
     struct error err = {0};
     bool all_owned = true;
     for (int i = 0; i < FAMILY_COUNT; i++)
-        all_owned = all_owned && (d->config.rulesets[i].owned || !d->config.families[i]);
+        all_owned = all_owned && (config->rulesets[i].owned || !config->families[i]);
     if (all_owned)
         return;
     d->tables = table_monitor_new(d->loop, RULESET_TABLE, d->socket, &ops, &err);
@@ -334,7 +335,7 @@ static void watch_tables(struct daemon *d)
 }
 
 /* Starts the flow of objects into the proxy. */
-static int open_pipeline(struct daemon *d, struct error *err)
+static int open_pipeline(struct daemon *d, struct proxy_config *config, struct error *err)
 {
     struct error missing = {0};
     d->flows = flow_cleaner_new(d->loop, &missing);
@@ -342,21 +343,22 @@ static int open_pipeline(struct daemon *d, struct error *err)
         log_warn("daemon", "stale UDP flows are not deleted, and stay on their endpoints: %s",
                  missing.text);
     error_clear(&missing);
-    d->config.node_name = d->source.node_name;
-    d->config.health = server_health(d->server);
-    d->config.flows = d->flows;
-    d->config.events = d->source.events;
-    d->config.startup = d->source.startup;
-    d->proxy = proxy_new(&d->config, err);
+    config->node_name = d->node_name;
+    config->health = server_health(d->server);
+    config->flows = d->flows;
+    config->events = d->source.events;
+    config->startup = d->source.startup;
+    d->proxy = proxy_new(config, err);
     if (!d->proxy || object_source_open(&d->source, d->proxy, false, err))
         return -1;
-    watch_tables(d);
+    watch_tables(d, &d->proxy->config);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
 
 /* Also returns 0 if a signal or an edit of --config ends it early: see is_ending(). */
 static int daemon_start(struct daemon *d, struct error *err)
 {
+    struct proxy_config config = {.options = d->options, .families = {true, host_has_ipv6()}};
     struct rlimit descriptors;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until the loop runs: nothing to reload yet */
@@ -365,14 +367,14 @@ static int daemon_start(struct daemon *d, struct error *err)
         descriptors.rlim_cur = descriptors.rlim_max;
         setrlimit(RLIMIT_NOFILE, &descriptors);
     }
-    if (!d->config.families[FAMILY_IPV6])
+    if (!config.families[FAMILY_IPV6])
         log_info("daemon", "IPv6 is disabled on this host: only the IPv4 table is programmed");
     d->socket = nft_socket_open(err);
-    if (!d->socket || proxy_check_kernel(d->socket, &d->config, err) ||
-        proxy_check_cluster_cidr(&d->config, err))
+    if (!d->socket || proxy_check_kernel(d->socket, &config, err) ||
+        proxy_check_cluster_cidr(&config, err))
         return -1;
-    d->source.node_name = node_name(d->options->hostname_override, err);
-    if (!d->source.node_name)
+    d->source.node_name = d->node_name = node_name(d->options->hostname_override, err);
+    if (!d->node_name)
         return error_of_configuration(err);
     d->loop = d->source.loop = ev_default_loop(EVFLAG_AUTO);
     if (!d->loop)
@@ -383,7 +385,7 @@ static int daemon_start(struct daemon *d, struct error *err)
     wait_for_kubeconfig(d);
     if (is_ending(d))
         return 0;
-    if (open_to_others(d, err) || open_pipeline(d, err))
+    if (open_to_others(d, err) || open_pipeline(d, &config, err))
         return -1;
     /* Host settings last: nothing can fail after this. */
     conntrack_sysctls_apply(&d->options->conntrack, "");
@@ -398,6 +400,7 @@ static void daemon_close(struct daemon *d)
     flow_cleaner_free(d->flows);
     server_free(d->server);
     nft_socket_close(d->socket);
+    free(d->node_name);
     if (d->loop)
         ev_loop_destroy(d->loop);
     if (d->config_fd >= 0)
@@ -410,12 +413,11 @@ int daemon_run(const struct options *options, const struct service_manager *mana
     struct daemon d = {.options = options,
                        .service_manager = manager,
                        .started = clock_realtime(),
-                       .config = {.options = options, .families = {true, host_has_ipv6()}},
                        .source.options = options,
                        .config_fd = -1};
     int result = daemon_start(&d, err);
     if (result == 0 && !is_ending(&d)) {
-        log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.source.node_name);
+        log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);
         service_manager_notify(manager, SERVICE_STATUS, "Waiting for Services and EndpointSlices");
         ev_init(&d.wake, on_wake);
         ev_prepare_init(&d.commit, on_commit);

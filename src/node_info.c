@@ -186,9 +186,9 @@ static void decide_node_ports(struct node_info *node, enum family family, bool a
         health_set_addresses(node->config.health, family, now.all, now.addresses.v, n);
 }
 
-void node_info_set_host_addresses(struct node_info *node, enum family family,
-                                  const address_vec *addresses)
+void node_info_set_host_addresses(void *ctx, enum family family, const address_vec *addresses)
 {
+    struct node_info *node = ctx;
     struct facts *facts = &node->facts[family];
     vec_clear(&facts->host);
     vec_append(&facts->host, addresses->v, addresses->n);

@@ -59,9 +59,8 @@ void node_info_remove(struct node_info *node, const char *id);
 /** All Node objects were passed: logs once if this node's was not among them. */
 void node_info_complete(struct node_info *node);
 
-/** Sets the addresses of this host. */
-void node_info_set_host_addresses(struct node_info *node, enum family family,
-                                  const address_vec *addresses);
+/** Sets the addresses of this host: an addresses_changed_fn for the node info @ctx. */
+void node_info_set_host_addresses(void *ctx, enum family family, const address_vec *addresses);
 
 /** Whether the node may receive traffic (docs/behaviour.md 6.2): its Node object is not being
  * removed, or was never seen and is not expected. */

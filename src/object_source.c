@@ -30,9 +30,10 @@ int object_source_open(struct object_source *source, struct proxy *proxy, bool s
                        struct error *err)
 {
     const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable, proxy};
-    const struct object_sink *sink = proxy_sink(proxy);
+    const struct object_sink *sink = &proxy->caches.sink;
     source->proxy = proxy;
-    source->addresses = address_monitor_new(source->loop, proxy_set_host_addresses, proxy, err);
+    source->addresses =
+        address_monitor_new(source->loop, node_info_set_host_addresses, proxy->node, err);
     if (!source->addresses)
         return -1;
     if (source->apiserver) {
@@ -61,7 +62,6 @@ void object_source_close(struct object_source *source)
     client_config_clear(&source->client);
     manifests_free(source->manifests);
     address_monitor_free(source->addresses);
-    free(source->node_name);
 }
 
 bool object_source_is_exhausted(const struct object_source *source)
@@ -69,7 +69,7 @@ bool object_source_is_exhausted(const struct object_source *source)
     for (int kind = 0; source->apiserver && kind < KIND_COUNT; kind++)
         if (!reflector_stats(source->reflectors[kind]).answered)
             return false;
-    return proxy_is_synced(source->proxy);
+    return caches_are_synced(&source->proxy->caches);
 }
 
 /* ---- events and the startup taint ---- */
@@ -79,9 +79,12 @@ static void on_event(void *ctx, const struct object_event *event)
     static const struct uid unknown;
     const struct object_source *source = ctx;
     struct object_event known = *event;
+    const struct service *service = NULL;
     if (event->kind == KIND_SERVICE && source->proxy &&
         memcmp(&event->uid, &unknown, sizeof(unknown)) == 0)
-        known.uid = proxy_service_uid(source->proxy, event->id);
+        service = object_store_get(source->proxy->caches.stores[KIND_SERVICE], event->id);
+    if (service)
+        known.uid = service->uid;
     event_recorder_report(source->recorder, &known);
 }
 

@@ -15,7 +15,7 @@ struct proxy;
 struct object_source {
     struct ev_loop *loop;
     const struct options *options; /* borrowed */
-    char *node_name;               /* owned */
+    const char *node_name;         /* borrowed */
     struct proxy *proxy;           /* borrowed; NULL: not yet */
     struct manifests *manifests;   /* NULL: API server */
     struct client_config client;

@@ -7,9 +7,11 @@
 
 #include <ev.h>
 #include <signal.h>
+#include <stdlib.h>
 
 /* A proxy that never programs the kernel, with its inputs. */
 struct offline {
+    char *node_name;
     struct proxy *proxy;
     struct object_source source;
 };
@@ -25,10 +27,10 @@ static int offline_open(struct offline *o, const struct options *options, bool s
     source->loop = ev_default_loop(EVFLAG_AUTO);
     if (!source->loop)
         return error_set(err, "cannot create an event loop");
-    source->node_name = node_name(options->hostname_override, err);
-    if (!source->node_name || object_source_prepare(source, err))
+    config.node_name = source->node_name = o->node_name =
+        node_name(options->hostname_override, err);
+    if (!o->node_name || object_source_prepare(source, err))
         return error_of_configuration(err);
-    config.node_name = source->node_name;
     o->proxy = proxy_new(&config, err);
     return o->proxy ? object_source_open(source, o->proxy, strict, err) : -1;
 }
@@ -37,6 +39,7 @@ static void offline_close(struct offline *o)
 {
     object_source_close(&o->source);
     proxy_free(o->proxy);
+    free(o->node_name);
     if (o->source.loop)
         ev_loop_destroy(o->source.loop);
 }
@@ -48,7 +51,7 @@ cJSON *offline_compute(const struct options *options, answer_fn answer, const vo
     cJSON *json = NULL;
     if (offline_open(&o, options, false, err) == 0) {
         struct snapshot now = {.from_manifests = true};
-        proxy_decide(o.proxy);
+        policy_sync(o.proxy->policy);
         proxy_snapshot(o.proxy, &now);
         now.counting = COUNT_NOTHING;
         json = answer(&now, query);

@@ -1,32 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proxy.h"
 
-#include "kube-nftd/cache.h"
-#include "kube-nftd/policy.h"
 #include "kube-nftd/source.h"
 
 #include <string.h>
 
 /* In backends, for each queue: the kernel takes 2 to 4 microseconds for one. */
 #define PORTION 4000
-
-struct proxy {
-    struct caches caches;
-    struct node_info *node;
-    struct policy *policy;
-    struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
-    struct health *health;
-    struct flow_cleaner *flows;
-    struct startup_taint *startup;
-    size_t portion;      /* limit of each sync, */
-    bool begun;          /* except the first */
-    bool policy_is_done; /* it has nothing left to pass on to the tables */
-    /* Peers of the API server that are unreachable, perhaps because the previous process gave them
-     * to Services. */
-    VEC(struct frontend) unreachable;
-    char *node_name;
-    bool node_name_checked; /* see check_node_name() */
-};
 
 /* Runs the statement for each family in use. */
 #define each_family(proxy, family)                                                                 \
@@ -45,8 +25,8 @@ static char *owner_of(void *ctx, const struct frontend *frontend)
 static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
     struct proxy *proxy = ctx;
-    if (proxy->flows)
-        flow_cleaner_note(proxy->flows, frontend, false, NULL, 0);
+    if (proxy->config.flows)
+        flow_cleaner_note(proxy->config.flows, frontend, false, NULL, 0);
 }
 
 /* Whether the previous rules of @frontend may still route flows. */
@@ -66,8 +46,8 @@ static void on_node(void *ctx, const struct node *node)
 {
     struct proxy *proxy = ctx;
     node_info_put(proxy->node, node);
-    if (strcmp(node->id, proxy->node_name) == 0)
-        startup_taint_node_seen(proxy->startup, node);
+    if (strcmp(node->id, proxy->config.node_name) == 0)
+        startup_taint_node_seen(proxy->config.startup, node);
 }
 
 static void on_node_gone(void *ctx, const char *id)
@@ -75,8 +55,8 @@ static void on_node_gone(void *ctx, const char *id)
     struct proxy *proxy = ctx;
     if (id)
         node_info_remove(proxy->node, id);
-    if (!id || strcmp(id, proxy->node_name) == 0)
-        startup_taint_node_seen(proxy->startup, NULL);
+    if (!id || strcmp(id, proxy->config.node_name) == 0)
+        startup_taint_node_seen(proxy->config.startup, NULL);
 }
 
 static void on_nodes_complete(void *ctx)
@@ -95,11 +75,6 @@ static void on_triggered(void *ctx, const struct endpoint_slice *slice, double t
     intern_release(service_id);
 }
 
-void proxy_set_host_addresses(void *ctx, enum family family, const address_vec *addresses)
-{
-    node_info_set_host_addresses(((struct proxy *)ctx)->node, family, addresses);
-}
-
 void proxy_set_api_server(void *ctx, const struct frontend *peers, size_t n)
 {
     policy_set_api_server(((struct proxy *)ctx)->policy, peers, n);
@@ -114,67 +89,60 @@ void proxy_api_server_unreachable(void *ctx, const struct frontend *peer)
     vec_push(&proxy->unreachable, *peer);
 }
 
-const struct object_sink *proxy_sink(struct proxy *proxy)
-{
-    return &proxy->caches.sink;
-}
-
 /* ---- making and freeing ---- */
 
-static int make_tables(struct proxy *proxy, struct proxy_config *config, struct error *err)
+static int make_tables(struct proxy *proxy, struct error *err)
 {
+    struct proxy_config *config = &proxy->config;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (!config->families[i])
             continue;
         proxy_configure_ruleset(config, (enum family)i);
-        struct table_config table = {.family = (enum family)i,
-                                     .ruleset = config->rulesets[i],
-                                     .sync_period = config->options->sync_period,
-                                     .audit_period = config->options->audit_period};
-        table.ruleset.abandoned = on_abandoned;
-        table.ruleset.owner = owner_of;
-        table.ruleset.ctx = proxy;
-        proxy->tables[i] = table_new(&table, err);
+        config->rulesets[i].abandoned = on_abandoned;
+        config->rulesets[i].owner = owner_of;
+        config->rulesets[i].ctx = proxy;
+        proxy->tables[i] =
+            table_new(&(struct table_config){.family = (enum family)i,
+                                             .ruleset = config->rulesets[i],
+                                             .sync_period = config->options->sync_period,
+                                             .audit_period = config->options->audit_period},
+                      err);
         if (!proxy->tables[i])
             return -1;
-        if (proxy->flows)
-            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_outdated,
+        if (config->flows)
+            flow_cleaner_hold_back(config->flows, (enum family)i, is_outdated,
                                    table_ruleset(proxy->tables[i]));
     }
     return 0;
 }
 
-struct proxy *proxy_new(struct proxy_config *config, struct error *err)
+struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
     const struct caches_ops caches_ops = {on_node,      on_node_gone,     on_nodes_complete,
                                           on_triggered, on_service_cidrs, proxy};
-    proxy->node_name = xstrdup(config->node_name);
-    proxy->portion = config->portion ? config->portion : PORTION;
-    proxy->health = config->health;
-    proxy->flows = config->flows;
-    proxy->startup = config->startup;
+    proxy->config = *config;
     caches_init(&proxy->caches, &caches_ops);
     proxy->caches.no_external_ips = config->options->no_external_ips;
-    if (make_tables(proxy, config, err)) {
+    if (make_tables(proxy, err)) {
         proxy_free(proxy);
         return NULL;
     }
     proxy->policy =
-        policy_new(&(struct policy_config){.node_name = proxy->node_name,
+        policy_new(&(struct policy_config){.node_name = config->node_name,
                                            .caches = &proxy->caches,
                                            .tables = {proxy->tables[0], proxy->tables[1]},
-                                           .flows = proxy->flows,
-                                           .health = proxy->health,
+                                           .flows = config->flows,
+                                           .health = config->health,
                                            .health_check = health_service,
                                            .events = config->events});
     proxy->node =
         node_info_new(&(struct node_info_config){.options = config->options,
-                                                 .name = proxy->node_name,
+                                                 .name = config->node_name,
                                                  .offline = config->offline,
                                                  .policy = proxy->policy,
                                                  .tables = {proxy->tables[0], proxy->tables[1]},
-                                                 .health = proxy->health});
+                                                 .health = config->health});
     return proxy;
 }
 
@@ -189,7 +157,6 @@ void proxy_free(struct proxy *proxy)
     for (int i = 0; i < FAMILY_COUNT; i++)
         table_free(proxy->tables[i]);
     vec_free(&proxy->unreachable);
-    free(proxy->node_name);
     free(proxy);
 }
 
@@ -234,8 +201,8 @@ static bool report_applied(struct proxy *proxy, enum family which)
     if (syncs->triggers.n)
         sync_metrics_applied(syncs, clock_realtime(), all ? NULL : policy_service_waits,
                              proxy->policy, which);
-    if (proxy->flows)
-        flow_cleaner_run(proxy->flows, which);
+    if (proxy->config.flows)
+        flow_cleaner_run(proxy->config.flows, which);
     if (all)
         syncs->without_local = policy_view(proxy->policy).without_local[which];
     return all;
@@ -251,17 +218,17 @@ static void check_node_name(struct proxy *proxy)
         log_warn("proxy",
                  "no endpoint is on node=%s, though endpoints name their nodes: traffic policy "
                  "Local finds no endpoints here. If some are here, see --hostname-override",
-                 proxy->node_name);
+                 proxy->config.node_name);
 }
 
 double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
 {
     bool applied[FAMILY_COUNT];
-    if (!proxy_is_synced(proxy))
+    if (!caches_are_synced(&proxy->caches))
         return 0;
     vec_free(&proxy->unreachable); /* policy assigns these frontends now */
-    proxy->policy_is_done =
-        policy_sync_some(proxy->policy, proxy->begun ? proxy->portion : SIZE_MAX);
+    size_t portion = proxy->config.portion ? proxy->config.portion : PORTION;
+    proxy->policy_is_done = policy_sync_some(proxy->policy, proxy->begun ? portion : SIZE_MAX);
     proxy->begun = true;
     check_node_name(proxy);
     double next = proxy->policy_is_done ? 0 : now;
@@ -298,24 +265,7 @@ void proxy_dump(struct proxy *proxy, FILE *out)
         ruleset_dump(table_changing(proxy->tables[i]), out);
 }
 
-void proxy_decide(struct proxy *proxy)
-{
-    policy_sync(proxy->policy);
-}
-
 /* ---- queries ---- */
-
-bool proxy_is_synced(const struct proxy *proxy)
-{
-    return caches_are_synced(&proxy->caches);
-}
-
-struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
-{
-    static const struct uid unknown;
-    const struct service *service = object_store_get(proxy->caches.stores[KIND_SERVICE], id);
-    return service ? service->uid : unknown;
-}
 
 bool proxy_is_programmed(const struct proxy *proxy)
 {
@@ -342,10 +292,10 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
     const struct object_counts slices =
         object_store_counts(proxy->caches.stores[KIND_ENDPOINTSLICE]);
     bool any = false;
-    now->node_name = proxy->node_name;
+    now->node_name = proxy->config.node_name;
     now->zone = policy.here->location.zone;
     now->node_eligible = node_info_is_eligible(proxy->node);
-    now->complete = proxy_is_synced(proxy);
+    now->complete = caches_are_synced(&proxy->caches);
     now->external_ips = !proxy->caches.no_external_ips;
     now->services = proxy->caches.stores[KIND_SERVICE];
     now->slices = proxy->caches.slices;
@@ -359,7 +309,7 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
     now->services_pending = services.pending;
     now->slices_pending = slices.pending;
     now->programmed = proxy_is_programmed(proxy);
-    now->health = proxy->health;
+    now->health = proxy->config.health;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct table_view *view = &now->family[i];
         now->tables[i] = proxy->tables[i];

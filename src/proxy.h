@@ -10,8 +10,10 @@
 #define KUBE_NFTD_PROXY_H
 
 #include "kube-nftd/base.h"
+#include "kube-nftd/cache.h"
 #include "kube-nftd/model.h"
 #include "kube-nftd/netlink.h"
+#include "kube-nftd/policy.h"
 #include "kube-nftd/serve.h"
 #include "kube-nftd/table.h"
 #include "node_info.h"
@@ -19,7 +21,6 @@
 #include <stdio.h>
 
 struct flow_cleaner;
-struct proxy;
 struct startup_taint;
 
 /* Pointers are borrowed until proxy_free(). */
@@ -36,6 +37,20 @@ struct proxy_config {
     struct startup_taint *startup;   /* notified of this node's Node object; may be NULL */
 };
 
+struct proxy {
+    struct proxy_config config;
+    struct caches caches; /* sources fill caches.sink */
+    struct node_info *node;
+    struct policy *policy;
+    struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
+    bool begun;                         /* the first sync was done; it has no portions */
+    bool policy_is_done;                /* it has nothing left to pass on to the tables */
+    bool node_name_checked;             /* see check_node_name() */
+    /* Peers of the API server that are unreachable, perhaps because the previous process gave them
+     * to Services. */
+    VEC(struct frontend) unreachable;
+};
+
 /**
  * Disables in @config what this kernel does not support, with a log line each: families that lack a
  * requirement, and optional features. -1 if no family is left; @err names what is missing.
@@ -48,15 +63,9 @@ int proxy_check_cluster_cidr(const struct proxy_config *config, struct error *er
 /** Completes the configuration of a family's ruleset from the options. */
 void proxy_configure_ruleset(struct proxy_config *config, enum family family);
 
-/** An empty proxy; completes config->rulesets. NULL on error. */
-struct proxy *proxy_new(struct proxy_config *config, struct error *err);
+/** An empty proxy with @config (copied). NULL on error. */
+struct proxy *proxy_new(const struct proxy_config *config, struct error *err);
 void proxy_free(struct proxy *proxy);
-
-/** The sink for sources. Valid as long as the proxy. */
-const struct object_sink *proxy_sink(struct proxy *proxy);
-
-/** Sets the addresses of this host, for node ports. Callback of an address monitor. */
-void proxy_set_host_addresses(void *proxy, enum family family, const address_vec *addresses);
 
 /** The addresses and ports at which the client reaches the API server: callbacks for struct
  * api_peers_ops of kube-nftd/source.h. External and load-balancer addresses of Services cannot take
@@ -64,12 +73,6 @@ void proxy_set_host_addresses(void *proxy, enum family family, const address_vec
  * there is removed. */
 void proxy_set_api_server(void *proxy, const struct frontend *peers, size_t n);
 void proxy_api_server_unreachable(void *proxy, const struct frontend *peer);
-
-/** Whether Services and EndpointSlices are complete. */
-bool proxy_is_synced(const struct proxy *proxy);
-
-/** The uid of the Service @id; zero if the Service is unknown. */
-struct uid proxy_service_uid(const struct proxy *proxy, const char *id);
 
 /** Whether each family in use has been programmed once, possibly without rejected elements. This is
  * readiness. */
@@ -99,9 +102,6 @@ void proxy_foreign_settled(void *proxy, const struct table_program *program);
 
 /** Prints the desired tables, for nft -f. For a proxy that never synced. */
 void proxy_dump(struct proxy *proxy, FILE *out);
-
-/** Decides changes without programming them. For a proxy that never syncs. */
-void proxy_decide(struct proxy *proxy);
 
 /** Fills in what the proxy knows of @now, which is zeroed. */
 void proxy_snapshot(const struct proxy *proxy, struct snapshot *now);

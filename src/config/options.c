@@ -52,31 +52,22 @@ static bool is_on(const struct configuration *configuration, const char *flag)
     return strcmp(configuration_value(configuration, flag), "true") == 0;
 }
 
-/* The number of words of @text if @words begins with all of them, else 0. */
-static size_t match(const char *text, const char *const *words, size_t n)
-{
-    size_t i = 0;
-    if (!text)
-        return 0;
-    for (; *text && i < n; i++) {
-        size_t length = strcspn(text, " ");
-        if (strlen(words[i]) != length || memcmp(words[i], text, length) != 0)
-            return 0;
-        text += length + (text[length] == ' ');
-    }
-    return *text ? 0 : i;
-}
-
 /* Parses @words into the command and its subject. */
 static int read_command(const char *const *words, size_t n, struct options *options,
                         struct error *err)
 {
-    size_t i = 0, taken = 0;
+    size_t i, taken = 0;
     if (n == 0)
         return 0;
-    while (i < COMMANDS && (taken = match(commands[i].words, words, n)) == 0)
-        i++;
-    if (i == COMMANDS)
+    char *two = n > 1 ? xasprintf("%s %s", words[0], words[1]) : NULL;
+    for (i = 0; i < COMMANDS && commands[i].words; i++) {
+        bool both = two && strcmp(commands[i].words, two) == 0;
+        taken = both ? 2 : strcmp(commands[i].words, words[0]) == 0;
+        if (taken)
+            break;
+    }
+    free(two);
+    if (!taken)
         return error_set(err, "unknown command: %s (see --help)", words[0]);
     const char *subject = commands[i].subject;
     size_t most = taken + (subject ? 1 : 0);

@@ -68,7 +68,7 @@ static void die(const char *what, struct error *err)
 
 static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
 {
-    const struct object_sink *sink = proxy_sink(ctx);
+    const struct object_sink *sink = &((struct proxy *)ctx)->caches.sink;
     double start = clock_monotonic();
     sink->replace(sink->ctx, kind, objects);
     replacing += clock_monotonic() - start;
@@ -76,14 +76,14 @@ static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
 
 static void on_put(void *ctx, struct object *object)
 {
-    const struct object_sink *sink = proxy_sink(ctx);
+    const struct object_sink *sink = &((struct proxy *)ctx)->caches.sink;
     handed_on_at = clock_monotonic();
     sink->put(sink->ctx, object);
 }
 
 static void on_remove(void *ctx, enum object_kind kind, const char *id)
 {
-    const struct object_sink *sink = proxy_sink(ctx);
+    const struct object_sink *sink = &((struct proxy *)ctx)->caches.sink;
     handed_on_at = clock_monotonic();
     sink->remove(sink->ctx, kind, id);
 }

@@ -122,9 +122,9 @@ static void set_up(void)
     config.node_name = "node-a";
     proxy = proxy_new(&config, &err);
     expect(proxy != NULL);
-    manifests = manifests_open(options.manifests, proxy_sink(proxy), true, &err);
+    manifests = manifests_open(options.manifests, &proxy->caches.sink, true, &err);
     expect(manifests != NULL);
-    proxy_decide(proxy);
+    policy_sync(proxy->policy);
     server = server_new(&(struct server_config){.loop = ev_default_loop(0),
                                                 .options = &options,
                                                 .node_name = "node-a",

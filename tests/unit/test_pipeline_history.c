@@ -69,7 +69,7 @@ void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
 static void tell_host(enum family family)
 {
     address_vec addresses = make_addresses(hosts[family]);
-    proxy_set_host_addresses(proxy, family, &addresses);
+    node_info_set_host_addresses(proxy->node, family, &addresses);
     vec_free(&addresses);
 }
 
@@ -86,7 +86,7 @@ static void start(void)
     struct error err = {0};
     proxy = proxy_new(&config, &err);
     ck_assert_msg(proxy, "%s", err.text);
-    world_sink = proxy_sink(proxy);
+    world_sink = &proxy->caches.sink;
     proxy_set_api_server(proxy, servers, n_servers);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         fake_kernel_set_owner((enum family)i, FAKE_OWNER_NONE); /* who had it is dead */
@@ -240,7 +240,7 @@ static void compare_with_another(bool sizes_too)
         sizes[1][i] = sizes_now((enum family)i);
     proxy_free(proxy);
     proxy = kept;
-    world_sink = proxy_sink(proxy);
+    world_sink = &proxy->caches.sink;
     facts_clear(ledger);
     ledger = &ledgers[0];
     fake_kernel_exchange();

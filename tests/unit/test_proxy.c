@@ -164,7 +164,7 @@ COMMAND(start)
 static void put(enum object_kind kind, const char *id, void *payload, const char *trigger)
 {
     struct object object = {.kind = kind, .id = xstrdup(id), .payload = payload};
-    const struct object_sink *sink = proxy_sink(proxy);
+    const struct object_sink *sink = &proxy->caches.sink;
     if (trigger)
         object.trigger_time = begun + atof(trigger);
     sink->put(sink->ctx, &object);
@@ -251,7 +251,7 @@ static enum object_kind kind_of(const char *name)
 COMMAND(bad)
 {
     struct object object = {.kind = kind_of(script_word(&words))};
-    const struct object_sink *sink = proxy_sink(proxy);
+    const struct object_sink *sink = &proxy->caches.sink;
     object.id = xstrdup(script_word(&words));
     if (*words)
         object_version_set(&object.version, words);
@@ -260,7 +260,7 @@ COMMAND(bad)
 
 COMMAND(remove)
 {
-    const struct object_sink *sink = proxy_sink(proxy);
+    const struct object_sink *sink = &proxy->caches.sink;
     enum object_kind kind = kind_of(script_word(&words));
     sink->remove(sink->ctx, kind, words);
 }
@@ -268,7 +268,7 @@ COMMAND(remove)
 /* Of these kinds there is nothing; without any, of Services and EndpointSlices. */
 COMMAND(complete)
 {
-    const struct object_sink *sink = proxy_sink(proxy);
+    const struct object_sink *sink = &proxy->caches.sink;
     each_word(*words ? words : "Service EndpointSlice", word)
     {
         object_vec none = {0};
@@ -280,7 +280,7 @@ COMMAND(host)
 {
     address_vec addresses = make_addresses(words);
     enum family family = strchr(words, ':') ? FAMILY_IPV6 : FAMILY_IPV4;
-    proxy_set_host_addresses(proxy, family, &addresses);
+    node_info_set_host_addresses(proxy->node, family, &addresses);
     vec_free(&addresses);
 }
 
@@ -531,7 +531,7 @@ COMMAND(health)
         if (status.family[i].in_use)
             fprintf(out, "%s %s, ", family_name((enum family)i),
                     status.family[i].overdue ? "unhealthy" : "healthy");
-    fprintf(out, "%s, %s, %s\n", proxy_is_synced(proxy) ? "synced" : "not synced",
+    fprintf(out, "%s, %s, %s\n", caches_are_synced(&proxy->caches) ? "synced" : "not synced",
             proxy_is_programmed(proxy) ? "programmed" : "not programmed",
             status.node_eligible ? "eligible" : "not eligible");
 }
