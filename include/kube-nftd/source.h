@@ -68,7 +68,7 @@ struct request_times {
 
 /* Both vectors stay short. */
 struct request_stats {
-    char *host; /* owned: HOST:PORT from the server's URL */
+    const char *host; /* HOST:PORT from the server's URL */
     VEC(struct request_count) counts;
     VEC(struct request_times) times;
 };

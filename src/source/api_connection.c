@@ -336,15 +336,13 @@ static char *url_part(CURLU *url, CURLUPart what)
 
 /*
  * tls-server-name: the URL carries @name, so curl uses it for SNI and verification. CONNECT_TO
- * leads to the real server, and the Host header remains the server's.
+ * leads to the real server; the Host header must remain the server's.
  */
 static int set_server_name(struct api_connection *c, CURLU *url, const char *name,
                            struct error *err)
 {
     char *host = url_part(url, CURLUPART_HOST), *port = url_part(url, CURLUPART_PORT);
-    const char *authority = strstr(c->config->server, "://") + 3;
     char *target = xasprintf("::%s:%s", host ? host : "", port ? port : "");
-    c->host_header = xstrndup(authority, strcspn(authority, "/"));
     c->connect_to = curl_slist_append(NULL, target);
     free(target);
     curl_free(host);
@@ -364,6 +362,8 @@ static int parse_server(struct api_connection *c, CURLU *url, struct error *err)
     if (code)
         return error_set(err, "server \"%s\": %s", server, curl_url_strerror(code));
     c->secure = strncmp(server, "https:", 6) == 0;
+    const char *authority = strstr(server, "://") + 3;
+    c->authority = xstrndup(authority, strcspn(authority, "/"));
     if (c->secure && name && set_server_name(c, url, name, err) < 0)
         return -1;
     char *base = url_part(url, CURLUPART_URL);
@@ -404,7 +404,7 @@ void api_connection_clear(struct api_connection *c)
     credential_clear(&c->client_cert);
     credential_clear(&c->client_key);
     curl_slist_free_all(c->connect_to);
-    free(c->host_header);
+    free(c->authority);
     free(c->proxy);
     free(c->base);
     *c = (struct api_connection){0};
@@ -482,8 +482,7 @@ char *api_connection_error(const struct api_connection *c, CURL *easy, CURLcode 
                            const char *error, bool connected)
 {
     char *text = error_text(easy, code, error, connected);
-    const char *authority = strstr(c->config->server, "://") + 3;
-    char *host = xstrndup(authority, strcspn(authority, ":/"));
+    char *host = xstrndup(c->authority, strcspn(c->authority, ":"));
     if (!strstr(text, host)) {
         char *named = xasprintf("%s server=%s", text, c->config->server);
         free(text);

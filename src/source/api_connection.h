@@ -74,12 +74,11 @@ void api_peers_failed(const struct api_peers *peers);
 struct api_connection {
     const struct client_config *config; /* borrowed */
     char *base;                         /* URL prefix before the path */
+    char *authority;                    /* HOST:PORT of the configured server */
     bool secure;                        /* https: credentials may be sent */
     char *proxy;                        /* its URL in curl's form, or NULL */
     struct credential ca, client_cert, client_key;
-    /* If tls-server-name is set; else NULL. */
-    struct curl_slist *connect_to;
-    char *host_header;
+    struct curl_slist *connect_to;      /* the real server if tls-server-name is set; else NULL */
     struct api_peers peers;
 };
 

@@ -219,8 +219,8 @@ static int set_headers(struct api_request *request, const struct api_write *writ
     add_header(request, xasprintf("Accept: %s", accept ? accept : "application/json"));
     if (write)
         add_header(request, xasprintf("Content-Type: %s", write->content_type));
-    if (a->connection.host_header)
-        add_header(request, xasprintf("Host: %s", a->connection.host_header));
+    if (a->connection.connect_to)
+        add_header(request, xasprintf("Host: %s", a->connection.authority));
     if (token)
         add_header(request, xasprintf("Authorization: Bearer %s", token));
     return 0;
@@ -612,9 +612,6 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     a->loop = loop;
     a->config = config;
     a->heard_at = clock_monotonic();
-    const char *authority = strstr(config->server, "://"); /* "https://HOST:PORT/..." */
-    authority = authority ? authority + 3 : config->server;
-    a->stats.host = xstrndup(authority, strcspn(authority, "/"));
     a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
     credential_init(&a->token, CREDENTIAL_TOKEN, "token", config->token, config->token_file);
     ev_init(&a->timer, on_due);
@@ -636,6 +633,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
         apiserver_free(a);
         return NULL;
     }
+    a->stats.host = a->connection.authority;
     if (!a->connection.secure && (config->token || config->token_file))
         log_warn("apiserver", "the token is not sent over plain http server=%s", config->server);
     next_check(a, APISERVER_SILENCE);
@@ -655,7 +653,6 @@ void apiserver_free(struct apiserver *a)
     ev_set_io_collect_interval(a->loop, 0.);
     api_connection_clear(&a->connection);
     credential_clear(&a->token);
-    free(a->stats.host);
     vec_free(&a->stats.counts);
     vec_free(&a->stats.times);
     free(a->user_agent);
