@@ -181,7 +181,7 @@ static const char *reload_config(const struct options *options)
 void object_source_reload(const struct object_source *source)
 {
     const char *objects = !source->manifests ? "credentials are read for each request"
-                          : manifests_look_again(source->manifests) ? "manifests were compared"
+                          : manifests_rescan(source->manifests) ? "manifests were compared"
                                                                     : "manifests were not compared";
     log_info("daemon", "signal=Hangup: %s%s", objects, reload_config(source->options));
 }

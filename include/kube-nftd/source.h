@@ -235,7 +235,7 @@ int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct e
 
 /** Compares all files with what was last read of them, without waiting for events. False if the
  * folder is gone. */
-bool manifests_look_again(struct manifests *manifests);
+bool manifests_rescan(struct manifests *manifests);
 
 void manifests_free(struct manifests *manifests);
 
@@ -257,7 +257,7 @@ struct reflector_stats {
     uint64_t events;      /* watch events with an object */
     uint64_t bad_objects; /* objects that could not be decoded, every time one arrived */
     uint64_t bad_answers; /* answers abandoned because they were unreadable or did not end */
-    uint64_t failures;    /* requests refused, cut or unanswered */
+    uint64_t failures;    /* requests rejected, cut or unanswered */
     uint64_t received[ENCODING_COUNT]; /* bytes of answers, uncompressed */
     const char *encoding;              /* of the last answer; NULL: none yet */
     const char *resource, *state;      /* "services"; "watching" */

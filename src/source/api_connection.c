@@ -106,7 +106,7 @@ static int check(const struct credential *c, const char *text, const char *sourc
 }
 
 /* Wipes a secret before freeing it. */
-static void forget(char *text)
+static void wipe(char *text)
 {
     if (text)
         explicit_bzero(text, strlen(text));
@@ -125,7 +125,7 @@ void credential_init(struct credential *c, enum credential_kind kind, const char
 
 void credential_clear(struct credential *c)
 {
-    forget(c->text);
+    wipe(c->text);
     *c = (struct credential){0};
 }
 
@@ -141,12 +141,12 @@ static int refresh(struct credential *c, struct error *err)
     if (fresh && check(c, fresh, c->file, err) == 0) {
         if (!is_token && c->text && strcmp(c->text, fresh) != 0)
             log_info("apiserver", "the %s was replaced file=%s", c->what, c->file);
-        forget(c->text);
+        wipe(c->text);
         c->text = fresh;
         c->stale = false;
         return 0;
     }
-    forget(fresh);
+    wipe(fresh);
     if (!c->text)
         return error_prefix(err, "no %s", c->what);
     if (!c->stale)
@@ -170,8 +170,7 @@ int credential_get(struct credential *c, const char **text, struct error *err)
 
 /* ---- peers ---- */
 
-void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
-                    double now)
+void api_peers_use(struct api_peers *peers, const char *address, int port, bool reached, double now)
 {
     struct api_peer peer = {{.protocol = IPPROTO_TCP, .port = (uint16_t)port}, now, reached};
     struct frontend all[API_PEERS_MOST];
@@ -221,7 +220,7 @@ static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl
     in_port_t port = to->family == AF_INET6 ? in6->sin6_port : in->sin_port;
     (void)purpose;
     if (inet_ntop(to->family, address, text, sizeof(text)))
-        api_peers_note(&c->peers, text, ntohs(port), false, clock_monotonic());
+        api_peers_use(&c->peers, text, ntohs(port), false, clock_monotonic());
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 

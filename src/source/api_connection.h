@@ -63,7 +63,7 @@ struct api_peers {
 };
 
 /** Records a coming connection to @address or, if @reached, a request sent over one. */
-void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
+void api_peers_use(struct api_peers *peers, const char *address, int port, bool reached,
                     double now);
 
 /** A request ended because no connection could be made. */

@@ -173,8 +173,8 @@ static int on_connected(void *ctx, char *local, char *remote, int local_port, in
     (void)local;
     (void)local_port;
     request->connected = true;
-    api_peers_note(&request->apiserver->connection.peers, remote, remote_port, true,
-                   clock_monotonic());
+    api_peers_use(&request->apiserver->connection.peers, remote, remote_port, true,
+                  clock_monotonic());
     return CURL_PREREQFUNC_OK;
 }
 
@@ -459,7 +459,7 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
         (events & EV_READ ? CURL_CSELECT_IN : 0) | (events & EV_WRITE ? CURL_CSELECT_OUT : 0);
     act(a, io->fd, mask); /* may free the watch */
     /* Data read by one request for another waits in curl for the loop's next iteration. Run curl
-     * again, but only once so that others get their turn; the timer is still set. */
+     * again, but only once so that others are served too; the timer is still set. */
     if (a->due)
         act(a, CURL_SOCKET_TIMEOUT, 0);
     /* Delays the whole loop, not only the socket: timers keep running, and curl needs no notice. */

@@ -174,7 +174,7 @@ static uint64_t print_of(const struct object_event *event)
     return print;
 }
 
-static void forget(struct event_recorder *r, size_t i)
+static void drop_entry(struct event_recorder *r, size_t i)
 {
     free(r->entries.v[i].path);
     free(r->entries.v[i].body);
@@ -204,7 +204,7 @@ static bool make_room(struct event_recorder *r, const struct entry *entry)
         return false;
     size_t oldest = first(r, false);
     if (r->entries.n == EVENTS_LIMIT && oldest < r->entries.n)
-        forget(r, oldest);
+        drop_entry(r, oldest);
     return r->entries.n < EVENTS_LIMIT;
 }
 
@@ -215,7 +215,7 @@ static void sweep(struct event_recorder *r, double now)
         const struct entry *entry = &r->entries.v[i];
         if (!entry->body &&
             (now - entry->last >= EVENT_END || now - entry->posted >= EVENT_REFRESH))
-            forget(r, i);
+            drop_entry(r, i);
     }
 }
 
@@ -391,7 +391,7 @@ void event_recorder_free(struct event_recorder *r)
         apiserver_cancel(r->request);
     ev_timer_stop(r->loop, &r->timer);
     while (r->entries.n > 0)
-        forget(r, r->entries.n - 1);
+        drop_entry(r, r->entries.n - 1);
     vec_free(&r->entries);
     retry_clear(&r->access);
     retry_clear(&r->rejection);

@@ -7,7 +7,7 @@
  * leads to the same folder. A change counts when two polls agree, since a file may be being written
  * or a folder being filled. All files are compared by status after lost events and on request.
  *
- * An event only says that a file needs a look; its current state decides. One exception: a file
+ * An event only says that a file may have changed; its current state decides. One exception: a file
  * that was deleted or moved away and exists again is not read, because its writer will close it.
  * Events are collected and processed together, since an object may move from one file to another.
  *
@@ -30,7 +30,7 @@
 
 #define LOG "manifests"
 /* Seconds between two polls. */
-#define LOOK_INTERVAL 1.0
+#define POLL_INTERVAL 1.0
 /* A replaced folder is complete after this many quiet seconds. */
 #define FILLING_TIME 2.0
 
@@ -39,31 +39,31 @@
     (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_DELETE_SELF |       \
      IN_MOVE_SELF | IN_ONLYDIR)
 
-enum news {
-    NEWS_NONE,
-    NEWS_CHANGED, /* to be read */
-    NEWS_AWAY,    /* may be gone */
+enum pending {
+    PENDING_NONE,
+    PENDING_READ,  /* to be read */
+    PENDING_CHECK, /* may be gone */
 };
 
 /* An object that some file defines. */
-struct holding {
+struct definition {
     struct hash_link link;    /* by id */
     const struct file *owner; /* NULL: the owner dropped it, and no other file was read since */
-    size_t holders;           /* number of files that define it */
+    size_t files;             /* number of files that define it */
     enum object_kind kind;
     unsigned pass; /* the last pass that found it */
     size_t slot;   /* its index in that pass */
     char id[];
 };
 
-typedef VEC(struct holding *) holding_vec;
+typedef VEC(struct definition *) definition_vec;
 
 struct file {
     char *path;
-    holding_vec holds;
-    struct stat seen;   /* status when last read; zero: never */
-    struct stat looked; /* status at the last poll */
-    enum news news;
+    definition_vec defs;
+    struct stat status; /* status when last read; zero: never */
+    struct stat polled; /* status at the last poll */
+    enum pending pending;
     bool is_link;
     bool missing; /* objects are kept without a file, which was logged */
     bool gone;    /* to be freed after processing */
@@ -84,72 +84,72 @@ struct manifests {
 
     struct ev_loop *loop; /* NULL: not following */
     ev_io events;         /* of inotify */
-    ev_timer looks;
-    int wd;                  /* of the folder; -1: none */
-    struct stat folder_seen; /* of the watched folder */
-    bool lost;               /* the folder is gone, which was logged */
-    bool filling;            /* the folder was replaced and may be incomplete */
-    double quiet_since;      /* time of its last event */
+    ev_timer poll;
+    int wd;                    /* of the folder; -1: none */
+    struct stat folder_status; /* of the watched folder */
+    bool lost;                 /* the folder is gone, which was logged */
+    bool filling;              /* the folder was replaced and may be incomplete */
+    double quiet_since;        /* time of its last event */
 };
 
 /* ---- owners ---- */
 
 static struct hash_key key_of(const struct hash_link *link)
 {
-    return hash_key_of_text(((const struct holding *)link)->id);
+    return hash_key_of_text(((const struct definition *)link)->id);
 }
 
-static struct holding *holding_of(struct manifests *m, const struct object *object)
+static struct definition *definition_get(struct manifests *m, const struct object *object)
 {
     struct hash_key id = hash_key_of_text(object->id);
-    struct holding *holding = hash_table_find(&m->by_id[object->kind], key_of, id);
-    if (!holding) {
-        holding = xcalloc(1, sizeof(*holding) + id.length + 1);
-        holding->kind = object->kind;
-        memcpy(holding->id, id.bytes, id.length);
-        hash_table_add(&m->by_id[object->kind], key_of, &holding->link);
+    struct definition *def = hash_table_find(&m->by_id[object->kind], key_of, id);
+    if (!def) {
+        def = xcalloc(1, sizeof(*def) + id.length + 1);
+        def->kind = object->kind;
+        memcpy(def->id, id.bytes, id.length);
+        hash_table_add(&m->by_id[object->kind], key_of, &def->link);
     }
-    return holding;
+    return def;
 }
 
-static void holding_free(struct manifests *m, struct holding *holding)
+static void definition_free(struct manifests *m, struct definition *def)
 {
-    hash_table_remove(&m->by_id[holding->kind], &holding->link);
-    free(holding);
+    hash_table_remove(&m->by_id[def->kind], &def->link);
+    free(def);
 }
 
 /* Records the objects of @file, each once, with the slot of the last. */
 static void name_objects(struct manifests *m, struct file *file, object_vec *objects)
 {
     m->pass++;
-    vec_reserve(&file->holds, objects->n);
+    vec_reserve(&file->defs, objects->n);
     for (size_t i = 0; i < objects->n; i++) {
-        struct holding *holding = holding_of(m, &objects->v[i]);
-        if (holding->pass == m->pass) {
+        struct definition *def = definition_get(m, &objects->v[i]);
+        if (def->pass == m->pass) {
             log_warn(LOG, "%s: %s %s is a duplicate; the last one is used", file->path,
-                     object_kind_name(holding->kind), holding->id);
-            object_clear(&objects->v[holding->slot]);
+                     object_kind_name(def->kind), def->id);
+            object_clear(&objects->v[def->slot]);
         } else {
-            vec_push(&file->holds, holding);
-            holding->holders++;
+            vec_push(&file->defs, def);
+            def->files++;
         }
-        if (!holding->owner || strcmp(file->path, holding->owner->path) < 0)
-            holding->owner = file;
-        holding->pass = m->pass;
-        holding->slot = i;
+        if (!def->owner || strcmp(file->path, def->owner->path) < 0)
+            def->owner = file;
+        def->pass = m->pass;
+        def->slot = i;
     }
 }
 
 /* Drops objects that @file defined @before but not in this pass. */
-static void drop_objects(struct manifests *m, const struct file *file, holding_vec *before)
+static void drop_objects(struct manifests *m, const struct file *file, definition_vec *before)
 {
     vec_each (before, it) {
-        struct holding *holding = *it;
-        if (--holding->holders == 0) {
-            m->sink.remove(m->sink.ctx, holding->kind, holding->id);
-            holding_free(m, holding);
-        } else if (holding->owner == file && holding->pass != m->pass) {
-            holding->owner = NULL;
+        struct definition *def = *it;
+        if (--def->files == 0) {
+            m->sink.remove(m->sink.ctx, def->kind, def->id);
+            definition_free(m, def);
+        } else if (def->owner == file && def->pass != m->pass) {
+            def->owner = NULL;
             m->orphans = true;
         }
     }
@@ -160,10 +160,10 @@ static void drop_objects(struct manifests *m, const struct file *file, holding_v
 static void put_objects(struct manifests *m, const struct file *file, object_vec *objects)
 {
     size_t shared = 0;
-    const struct holding *first = NULL;
-    vec_each (&file->holds, it) {
+    const struct definition *first = NULL;
+    vec_each (&file->defs, it) {
         struct object *object = &objects->v[(*it)->slot];
-        if ((*it)->holders > 1 && shared++ == 0)
+        if ((*it)->files > 1 && shared++ == 0)
             first = *it;
         if ((*it)->owner != file)
             continue;
@@ -185,8 +185,8 @@ static void put_objects(struct manifests *m, const struct file *file, object_vec
  * may use the address of an old one. */
 static void set_objects(struct manifests *m, struct file *file, object_vec *objects)
 {
-    holding_vec before = file->holds;
-    file->holds = (holding_vec){0};
+    definition_vec before = file->defs;
+    file->defs = (definition_vec){0};
     name_objects(m, file, objects);
     drop_objects(m, file, &before);
     put_objects(m, file, objects);
@@ -234,7 +234,7 @@ static struct file *file_get(struct manifests *m, const char *name)
 
 static void file_free(struct file *file)
 {
-    vec_free(&file->holds);
+    vec_free(&file->defs);
     free(file->path);
     free(file);
 }
@@ -266,8 +266,8 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
     enum manifest_result result = manifest_file_read(file->path, &objects, &status, err);
     struct stat itself;
     file->is_link = lstat(file->path, &itself) == 0 && S_ISLNK(itself.st_mode);
-    file->seen = status;
-    file->news = NEWS_NONE;
+    file->status = status;
+    file->pending = PENDING_NONE;
     file->missing = file->missing && result == MANIFEST_GONE;
     if (result != MANIFEST_OK)
         return result;
@@ -284,8 +284,8 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
 static bool folder_is_watched(const struct manifests *m)
 {
     struct stat status;
-    return m->wd >= 0 && stat(m->folder, &status) == 0 && status.st_dev == m->folder_seen.st_dev &&
-           status.st_ino == m->folder_seen.st_ino;
+    return m->wd >= 0 && stat(m->folder, &status) == 0 &&
+           status.st_dev == m->folder_status.st_dev && status.st_ino == m->folder_status.st_ino;
 }
 
 /* The path leads to no file: it was deleted, or is a dangling link, or the folder is missing. Only
@@ -293,7 +293,7 @@ static bool folder_is_watched(const struct manifests *m)
 static void handle_missing(struct manifests *m, struct file *file)
 {
     struct stat status;
-    size_t objects = file->holds.n;
+    size_t objects = file->defs.n;
     file->is_link = lstat(file->path, &status) == 0;
     if (!folder_is_watched(m))
         return;
@@ -310,7 +310,7 @@ static void handle_missing(struct manifests *m, struct file *file)
         log_warn(LOG, "%s: %s; its objects stay active objects=%zu", file->path,
                  file->is_link ? "the link points to no file" : "the file is gone", objects);
     file->missing = true;
-    file->seen = (struct stat){0};
+    file->status = (struct stat){0};
 }
 
 static void reload(struct manifests *m, struct file *file)
@@ -324,16 +324,16 @@ static void reload(struct manifests *m, struct file *file)
         handle_missing(m, file);
     else
         log_error(LOG, "%s: %s; its previous objects stay active objects=%zu", file->path, err.text,
-                  file->holds.n);
+                  file->defs.n);
     error_clear(&err);
 }
 
 /* ---- changes ---- */
 
-static void mark_all(struct manifests *m, enum news news)
+static void mark_all(struct manifests *m, enum pending pending)
 {
     vec_each (&m->files, file)
-        (*file)->news = news;
+        (*file)->pending = pending;
 }
 
 /* Compares all files with what was read of them. */
@@ -349,12 +349,12 @@ static int compare_files(struct manifests *m, struct error *err)
         return 0;
     }
     m->filling = false;
-    mark_all(m, NEWS_AWAY); /* unless found below */
+    mark_all(m, PENDING_CHECK); /* unless found below */
     for (int i = 0; i < n; i++) {
         struct stat status;
         struct file *file = file_get(m, entries ? entries[i]->d_name : NULL);
         if (stat(file->path, &status) == 0)
-            file->news = file_is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
+            file->pending = file_is_same(&status, &file->status) ? PENDING_NONE : PENDING_READ;
         if (entries)
             free(entries[i]);
     }
@@ -370,15 +370,15 @@ static void compare_links(struct manifests *m, bool patient)
     vec_each (&m->files, it) {
         struct file *file = *it;
         struct stat status;
-        if (!file->is_link || file->news != NEWS_NONE)
+        if (!file->is_link || file->pending != PENDING_NONE)
             continue;
         if (stat(file->path, &status))
-            file->news = NEWS_AWAY;
-        else if (!file_is_same(&status, &file->seen) &&
-                 (!patient || file_is_same(&status, &file->looked)))
-            file->news = NEWS_CHANGED;
+            file->pending = PENDING_CHECK;
+        else if (!file_is_same(&status, &file->status) &&
+                 (!patient || file_is_same(&status, &file->polled)))
+            file->pending = PENDING_READ;
         else
-            file->looked = status;
+            file->polled = status;
     }
 }
 
@@ -389,9 +389,9 @@ static void mark_new_owners(struct manifests *m)
         return;
     m->orphans = false;
     vec_each (&m->files, file) {
-        vec_each (&(*file)->holds, holding) {
-            if (!(*holding)->owner)
-                (*file)->news = NEWS_CHANGED;
+        vec_each (&(*file)->defs, def) {
+            if (!(*def)->owner)
+                (*file)->pending = PENDING_READ;
         }
     }
 }
@@ -401,16 +401,16 @@ static void process_changes(struct manifests *m)
     /* Missing files first: a new owner that is missing too need not be read. */
     vec_each (&m->files, file) {
         struct stat status;
-        if ((*file)->news != NEWS_AWAY)
+        if ((*file)->pending != PENDING_CHECK)
             continue;
-        (*file)->news = NEWS_NONE;
+        (*file)->pending = PENDING_NONE;
         if (stat((*file)->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
             handle_missing(m, *file);
     }
     do {
         mark_new_owners(m);
         vec_each (&m->files, file) {
-            if ((*file)->news == NEWS_CHANGED)
+            if ((*file)->pending == PENDING_READ)
                 reload(m, *file);
         }
     } while (m->orphans);
@@ -429,7 +429,7 @@ static void process_changes(struct manifests *m)
 static bool watch_folder(struct manifests *m)
 {
     m->wd = -1;
-    if (stat(m->folder, &m->folder_seen) == 0)
+    if (stat(m->folder, &m->folder_status) == 0)
         m->wd = inotify_add_watch(m->events.fd, m->folder, WATCHED_EVENTS);
     return m->wd >= 0;
 }
@@ -441,7 +441,7 @@ static void find_folder(struct manifests *m)
         return;
     if (m->wd >= 0)
         inotify_rm_watch(m->events.fd, m->wd);
-    mark_all(m, NEWS_NONE);
+    mark_all(m, PENDING_NONE);
     if (!watch_folder(m)) {
         if (!m->lost)
             log_error(LOG, "%s: the folder is gone (%s); its objects stay active until it is back",
@@ -477,7 +477,7 @@ static void on_poll(struct ev_loop *loop, ev_timer *timer, int revents)
 
 /* ---- events ---- */
 
-/* Whether a new path, or one that went and may exist again, is worth a look: not while it is a
+/* Whether a new path, or one that went and may exist again, is to be read: not while it is a
  * regular file whose writer will close it. */
 static bool is_complete(const char *path)
 {
@@ -498,7 +498,7 @@ static bool take_name(struct manifests *m, const char *name, uint32_t mask)
     if (m->path ? strcmp(m->name, name) != 0 : !is_manifest(name))
         return true;
     if (!(mask & IN_ISDIR))
-        file_get(m, name)->news = gone ? NEWS_AWAY : NEWS_CHANGED;
+        file_get(m, name)->pending = gone ? PENDING_CHECK : PENDING_READ;
     return false;
 }
 
@@ -607,15 +607,15 @@ int manifests_follow(struct manifests *m, struct ev_loop *loop, struct error *er
         return -1;
     }
     m->loop = loop;
-    ev_timer_init(&m->looks, on_poll, LOOK_INTERVAL, LOOK_INTERVAL);
-    m->events.data = m->looks.data = m;
+    ev_timer_init(&m->poll, on_poll, POLL_INTERVAL, POLL_INTERVAL);
+    m->events.data = m->poll.data = m;
     ev_io_start(loop, &m->events);
-    ev_timer_start(loop, &m->looks);
-    manifests_look_again(m);
+    ev_timer_start(loop, &m->poll);
+    manifests_rescan(m);
     return 0;
 }
 
-bool manifests_look_again(struct manifests *m)
+bool manifests_rescan(struct manifests *m)
 {
     find_folder(m);
     m->filling = false;
@@ -629,7 +629,7 @@ void manifests_free(struct manifests *m)
     if (!m)
         return;
     if (m->loop) {
-        ev_timer_stop(m->loop, &m->looks);
+        ev_timer_stop(m->loop, &m->poll);
         ev_io_stop(m->loop, &m->events);
         close(m->events.fd);
     }
@@ -637,8 +637,8 @@ void manifests_free(struct manifests *m)
         file_free(*file);
     vec_free(&m->files);
     for (int kind = 0; kind < KIND_COUNT; kind++) {
-        hash_table_each (&m->by_id[kind], struct holding, holding)
-            holding_free(m, holding);
+        hash_table_each (&m->by_id[kind], struct definition, def)
+            definition_free(m, def);
         object_vec_clear(&m->first[kind]);
     }
     free(m->folder);

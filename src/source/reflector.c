@@ -42,12 +42,12 @@
 /* So many times in a row a server may set the wait itself (as in client-go); then waits grow. */
 #define RETRY_AFTER_TIMES 10
 /* So many watches in a row may end before WATCH_PROOF. */
-#define HASTE_LIMIT 10
+#define SHORT_WATCHES_LIMIT 10
 /* After this many misses, an optional API is requested at this interval in seconds. */
 #define ABSENT_TIMES 5
 #define ABSENT_SECONDS 300.0
 /* A watch of this many seconds allows another relist at once. */
-#define LONG_LIFE 60.0
+#define WATCH_LONG 60.0
 /* A watch open for this many seconds without an event counts as proven. */
 #define WATCH_PROOF 1.0
 /* Seconds between two bytes of a page or of initial events, and for all of them. */
@@ -137,7 +137,7 @@ static void take_contents(struct reflector *r, char **version)
 static void back_off(struct reflector *r, enum purpose next, double retry_after)
 {
     double wait = retry_after > 0 ? retry_after_wait(retry_after) : 0;
-    if (wait == 0 || ++r->told_to_wait > RETRY_AFTER_TIMES)
+    if (wait == 0 || ++r->retry_afters > RETRY_AFTER_TIMES)
         wait = fmax(wait, retry_backoff(&r->retry, clock_monotonic(), retry_spread()));
     r->purpose = next;
     r->relisted = false;
@@ -159,7 +159,7 @@ static void prove(struct reflector *r)
     if (r->proven)
         return;
     r->proven = true;
-    r->told_to_wait = 0;
+    r->retry_afters = 0;
     if (r->state == STATE_STREAMING) {
         start_timer(r, SILENCE_TIMEOUT);
         return;
@@ -337,8 +337,8 @@ static void list_rejected(struct reflector *r, const struct api_status *status)
     if (status->code == 400 || status->code == 422)
         r->version_unusable = true;
     log_rejected(r, status);
-    bool seldom = is_harmless(r, status) && ++r->absent > ABSENT_TIMES;
-    back_off(r, STREAM, seldom ? ABSENT_SECONDS : status->retry_after);
+    bool rarely = is_harmless(r, status) && ++r->absent > ABSENT_TIMES;
+    back_off(r, STREAM, rarely ? ABSENT_SECONDS : status->retry_after);
 }
 
 /* Whether a watch rejected with @status may be retried unchanged. */
@@ -355,7 +355,7 @@ static bool may_watch_again(const struct api_status *status, bool in_event)
 /* After a watch that lasted, contents may be requested at once again. */
 static void allow_relist(struct reflector *r)
 {
-    if (r->proven && clock_monotonic() - r->opened_at >= LONG_LIFE)
+    if (r->proven && clock_monotonic() - r->opened_at >= WATCH_LONG)
         r->relisted = false;
 }
 
@@ -447,14 +447,14 @@ static void watch_ended(struct reflector *r, const char *transport)
 {
     bool lasted = clock_monotonic() - r->opened_at >= WATCH_PROOF;
     allow_relist(r);
-    r->hasty = lasted ? 0 : r->hasty + 1;
+    r->short_watches = lasted ? 0 : r->short_watches + 1;
     if (transport)
         r->stats.failures++;
     if (!r->proven) {
         retry_log_failed(&r->retry, verb_of(r), "it ended at once without an event",
                          transport ? transport : "");
         back_off(r, WATCH, -1);
-    } else if (r->hasty > HASTE_LIMIT) {
+    } else if (r->short_watches > SHORT_WATCHES_LIMIT) {
         back_off(r, WATCH, -1);
     } else {
         log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), transport ? transport : "");

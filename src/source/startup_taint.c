@@ -31,7 +31,7 @@ struct startup_taint {
     bool kept_logged; /* logged that rejected elements keep the taint */
     struct uid uid;   /* of the Node as last seen */
     bool fresh;       /* the Node was updated since the last request */
-    bool anew;        /* and has another uid */
+    bool replaced;    /* and has another uid */
     bool waiting;     /* the timer is active */
     unsigned conflicts;
     double removed_at, pause; /* last removal, and the pause after it; 0: none yet */
@@ -130,7 +130,7 @@ static void removed(struct startup_taint *startup)
     retry_write_done(&startup->retry, now);
     if (!startup->fresh)
         set_patch(startup, NULL);
-    if (startup->anew)
+    if (startup->replaced)
         startup->pause = 0;
     else
         try_later(startup, startup->pause);
@@ -151,7 +151,7 @@ static void failed(struct startup_taint *startup, const struct api_status *statu
 {
     double wait = REJECTED_WAIT;
     long code = status->code; /* 0: no answer */
-    if (startup->anew || code == 409 || code == 422) {
+    if (startup->replaced || code == 409 || code == 422) {
         wait = conflict(startup, status);
     } else if (code == 0 || code == 401 || code == 403 || code == 429 || code >= 500) {
         /* the same request may succeed later */
@@ -178,7 +178,7 @@ static void try(struct startup_taint *startup)
     struct error err = {0};
     if (!startup->programmed || startup->waiting || startup->request || !startup->patch)
         return;
-    startup->fresh = startup->anew = false;
+    startup->fresh = startup->replaced = false;
     const struct api_write write = {"PATCH", "application/json-patch+json", startup->patch};
     startup->request =
         apiserver_send(startup->apiserver, startup->path, &write, TIMEOUT, &ops, startup, &err);
@@ -232,7 +232,7 @@ void startup_taint_node_seen(struct startup_taint *startup, const struct node *n
     if (memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0) {
         /* the pending wait concerns the previous Node */
         startup->uid = node->uid;
-        startup->anew = true;
+        startup->replaced = true;
         startup->pause = 0;
         startup->conflicts = 0;
         startup->waiting = false;

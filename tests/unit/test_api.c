@@ -137,7 +137,7 @@ static void note_peer(char *words, bool reached, FILE *out)
 {
     const char *address = script_word(&words);
     told = out;
-    api_peers_note(&peers, strcmp(address, "''") == 0 ? "" : address, 6443, reached, atof(words));
+    api_peers_use(&peers, strcmp(address, "''") == 0 ? "" : address, 6443, reached, atof(words));
 }
 
 /* "ADDRESS NOW" */
@@ -169,7 +169,7 @@ TEST(very_many_addresses)
     size_t length;
     for (int i = 0; i < 3 * API_PEERS_MOST; i++) {
         told = fopen("/dev/null", "we");
-        api_peers_note(&peers, "192.0.2.200", 6443, true, 2 * i);
+        api_peers_use(&peers, "192.0.2.200", 6443, true, 2 * i);
         fclose(told);
         words = xasprintf("192.0.2.%d %d", i, 2 * i + 1);
         FILE *out = open_memstream(&text, &length);

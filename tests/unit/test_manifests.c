@@ -192,7 +192,7 @@ static void run_change_and_look(char *words, FILE *out)
 static void run_change_and_ask(char *words, FILE *out)
 {
     run_change(words, out);
-    manifests_look_again(manifests);
+    manifests_rescan(manifests);
     write_told(out);
 }
 
@@ -241,7 +241,7 @@ COMMAND(follow)
 
 COMMAND(look_again)
 {
-    manifests_look_again(manifests);
+    manifests_rescan(manifests);
     write_told(out);
 }
 
