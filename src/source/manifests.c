@@ -39,12 +39,6 @@
     (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_DELETE_SELF |       \
      IN_MOVE_SELF | IN_ONLYDIR)
 
-enum pending {
-    PENDING_NONE,
-    PENDING_READ,  /* to be read */
-    PENDING_CHECK, /* may be gone */
-};
-
 /* An object that some file defines. */
 struct definition {
     struct hash_link link;    /* by id */
@@ -63,7 +57,7 @@ struct file {
     definition_vec defs;
     struct stat status; /* status when last read; zero: never */
     struct stat polled; /* status at the last poll */
-    enum pending pending;
+    bool changed;       /* to be read, or gone */
     bool is_link;
     bool missing; /* objects are kept without a file, which was logged */
     bool gone;    /* to be freed after processing */
@@ -267,7 +261,7 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
     struct stat itself;
     file->is_link = lstat(file->path, &itself) == 0 && S_ISLNK(itself.st_mode);
     file->status = status;
-    file->pending = PENDING_NONE;
+    file->changed = false;
     file->missing = file->missing && result == MANIFEST_GONE;
     if (result != MANIFEST_OK)
         return result;
@@ -330,10 +324,17 @@ static void reload(struct manifests *m, struct file *file)
 
 /* ---- changes ---- */
 
-static void mark_all(struct manifests *m, enum pending pending)
+static void mark_all(struct manifests *m, bool changed)
 {
     vec_each (&m->files, file)
-        (*file)->pending = pending;
+        (*file)->changed = changed;
+}
+
+/* Whether the path leads to no file. */
+static bool leads_nowhere(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
 }
 
 /* Compares all files with what was read of them. */
@@ -349,12 +350,12 @@ static int compare_files(struct manifests *m, struct error *err)
         return 0;
     }
     m->filling = false;
-    mark_all(m, PENDING_CHECK); /* unless found below */
+    mark_all(m, true); /* gone unless found below */
     for (int i = 0; i < n; i++) {
         struct stat status;
         struct file *file = file_get(m, entries ? entries[i]->d_name : NULL);
-        if (stat(file->path, &status) == 0)
-            file->pending = file_is_same(&status, &file->status) ? PENDING_NONE : PENDING_READ;
+        file->changed = stat(file->path, &status) ? leads_nowhere(file->path)
+                                                  : !file_is_same(&status, &file->status);
         if (entries)
             free(entries[i]);
     }
@@ -370,15 +371,15 @@ static void compare_links(struct manifests *m, bool patient)
     vec_each (&m->files, it) {
         struct file *file = *it;
         struct stat status;
-        if (!file->is_link || file->pending != PENDING_NONE)
+        if (!file->is_link || file->changed)
             continue;
-        if (stat(file->path, &status))
-            file->pending = PENDING_CHECK;
-        else if (!file_is_same(&status, &file->status) &&
-                 (!patient || file_is_same(&status, &file->polled)))
-            file->pending = PENDING_READ;
-        else
+        if (stat(file->path, &status)) {
+            file->changed = leads_nowhere(file->path);
+        } else {
+            bool stable = !patient || file_is_same(&status, &file->polled);
+            file->changed = stable && !file_is_same(&status, &file->status);
             file->polled = status;
+        }
     }
 }
 
@@ -391,7 +392,7 @@ static void mark_new_owners(struct manifests *m)
     vec_each (&m->files, file) {
         vec_each (&(*file)->defs, def) {
             if (!(*def)->owner)
-                (*file)->pending = PENDING_READ;
+                (*file)->changed = true;
         }
     }
 }
@@ -400,17 +401,15 @@ static void process_changes(struct manifests *m)
 {
     /* Missing files first: a new owner that is missing too need not be read. */
     vec_each (&m->files, file) {
-        struct stat status;
-        if ((*file)->pending != PENDING_CHECK)
+        if (!(*file)->changed || !leads_nowhere((*file)->path))
             continue;
-        (*file)->pending = PENDING_NONE;
-        if (stat((*file)->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-            handle_missing(m, *file);
+        (*file)->changed = false;
+        handle_missing(m, *file);
     }
     do {
         mark_new_owners(m);
         vec_each (&m->files, file) {
-            if ((*file)->pending == PENDING_READ)
+            if ((*file)->changed)
                 reload(m, *file);
         }
     } while (m->orphans);
@@ -441,7 +440,7 @@ static void find_folder(struct manifests *m)
         return;
     if (m->wd >= 0)
         inotify_rm_watch(m->events.fd, m->wd);
-    mark_all(m, PENDING_NONE);
+    mark_all(m, false);
     if (!watch_folder(m)) {
         if (!m->lost)
             log_error(LOG, "%s: the folder is gone (%s); its objects stay active until it is back",
@@ -477,28 +476,22 @@ static void on_poll(struct ev_loop *loop, ev_timer *timer, int revents)
 
 /* ---- events ---- */
 
-/* Whether a new path, or one that went and may exist again, is to be read: not while it is a
- * regular file whose writer will close it. */
-static bool is_complete(const char *path)
-{
-    struct stat status;
-    return lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1;
-}
-
 /* Handles an event for @name in the folder. Returns whether links may point there. */
 static bool take_name(struct manifests *m, const char *name, uint32_t mask)
 {
-    bool gone = mask & (IN_MOVED_FROM | IN_DELETE);
     char *path = xasprintf("%s/%s", m->folder, name);
-    bool being_written = mask & IN_CREATE && !is_complete(path);
+    struct stat status;
+    bool exists = lstat(path, &status) == 0;
+    /* Not complete, or not the file that went: its writer will close it. */
+    bool being_written = exists && S_ISREG(status.st_mode) && status.st_nlink == 1;
     free(path);
     m->quiet_since = ev_now(m->loop);
-    if (being_written)
+    if (mask & IN_CREATE && being_written)
         return false;
     if (m->path ? strcmp(m->name, name) != 0 : !is_manifest(name))
         return true;
-    if (!(mask & IN_ISDIR))
-        file_get(m, name)->pending = gone ? PENDING_CHECK : PENDING_READ;
+    if (!(mask & IN_ISDIR) && !(mask & (IN_MOVED_FROM | IN_DELETE) && exists))
+        file_get(m, name)->changed = true;
     return false;
 }
 

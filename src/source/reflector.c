@@ -249,27 +249,61 @@ static int take_event(void *ctx, struct watch_event *event, struct error *err)
 
 /* ---- the end of a request and the next one ---- */
 
+/* How a request ended. */
+struct ending {
+    enum {
+        COMPLETE,   /* the server ended its answer */
+        CUT,        /* the answer ended early */
+        REJECTED,   /* by @status */
+        UNANSWERED, /* or it could not be sent */
+        STALLED,    /* we gave up */
+        UNREADABLE, /* we abandoned the answer */
+    } how;
+    const struct api_status *status; /* of REJECTED; else NULL */
+    bool in_event;                   /* it came as an ERROR event */
+    const char *why;                 /* unless COMPLETE or REJECTED */
+};
+
 static const char *verb_of(const struct reflector *r)
 {
     return r->purpose == WATCH ? "watch" : "list";
 }
 
-/* Whether @status only means that the server is too old for an optional API. */
-static bool is_harmless(const struct reflector *r, const struct api_status *status)
+/* Whether the server is only too old for an optional API. */
+static bool is_harmless(const struct reflector *r, const struct ending *ending)
 {
-    return r->collection.kind == KIND_SERVICECIDR && status->code == 404;
+    return ending->status && ending->status->code == 404 && r->collection.kind == KIND_SERVICECIDR;
 }
 
-static void log_rejected(struct reflector *r, const struct api_status *status)
+/* Whether the server has forgotten our resource version, or has not reached it. */
+static bool is_version_error(const struct ending *ending)
 {
-    if (is_harmless(r, status))
+    return ending->status && (ending->status->expired || ending->status->too_large);
+}
+
+static void log_ending(struct reflector *r, const struct ending *ending)
+{
+    if (is_harmless(r, ending))
         retry_log(&r->retry, LOG_LEVEL_INFO,
                   xasprintf("the server has no %s of %s, which Kubernetes has since 1.33: traffic "
                             "to unallocated cluster IPs is not dropped",
                             r->retry.resource->plural, r->retry.resource->api_version),
                   "");
+    else if (ending->status)
+        retry_log_rejected(&r->retry, verb_of(r), ending->status);
+    else if (ending->how == UNREADABLE)
+        retry_log_failed(&r->retry, verb_of(r),
+                         r->purpose == WATCH ? "an event cannot be read"
+                                             : "the answer cannot be read",
+                         ending->why);
     else
-        retry_log_rejected(&r->retry, verb_of(r), status);
+        retry_log_failed(&r->retry, verb_of(r), ending->why, "");
+}
+
+static void log_and_back_off(struct reflector *r, enum purpose next, const struct ending *ending)
+{
+    log_ending(r, ending);
+    back_off(r, next, ending->status ? ending->status->retry_after : -1);
 }
 
 /* Starts a list from its first page. */
@@ -283,39 +317,48 @@ static void list_begin(struct reflector *r)
     send_request(r, LIST);
 }
 
-/* The server answers but does not stream. The list will show the cause, if any. */
-static void list_instead(struct reflector *r, const char *why)
+/* Whether a list would end like the stream did. */
+static bool concerns_list(const struct reflector *r, const struct ending *ending)
 {
-    log_debug(2, LOG, "%s: no streamed list: %s", resource_of(r), why);
-    list_begin(r);
+    switch (ending->how) {
+    case REJECTED:
+        return is_version_error(ending) || ending->status->code == 429 ||
+               ending->status->retry_after > 0;
+    case UNREADABLE: /* it would be as long */
+        return r->contents.count > r->contents.limit || r->received > CONTENTS_LIMIT;
+    case CUT:
+        return r->proven;
+    default:
+        return ending->how == UNANSWERED;
+    }
 }
 
-static void stream_rejected(struct reflector *r, const struct api_status *status)
+/* The stream ended before its end mark. */
+static void after_stream(struct reflector *r, const struct ending *ending)
 {
-    bool of_version = status->expired || status->too_large;
-    if (!of_version && status->code != 429 && status->retry_after <= 0) {
-        list_instead(r, status->message);
-        return;
+    bool has_version = r->version && !r->version_unusable;
+    r->version_unusable |= is_version_error(ending);
+    if (has_version && r->version_unusable) {
+        send_request(r, STREAM);
+    } else if (ending->how == CUT && r->proven && !r->restreamed) {
+        r->restreamed = true;
+        send_request(r, STREAM);
+    } else if (concerns_list(r, ending)) {
+        log_and_back_off(r, STREAM, ending);
+    } else { /* the list will show the cause, if any */
+        log_debug(2, LOG, "%s: no streamed list: %s", resource_of(r),
+                  ending->status ? ending->status->message : ending->why);
+        list_begin(r);
     }
-    if (of_version) {
-        bool had = r->version && !r->version_unusable;
-        r->version_unusable = true;
-        if (had) { /* retry at once without it */
-            send_request(r, STREAM);
-            return;
-        }
-    }
-    log_rejected(r, status);
-    back_off(r, STREAM, status->retry_after);
 }
 
 /* Retries at once if that can help: without the version that the server rejected, or without pages
  * that have expired. */
-static bool list_otherwise(struct reflector *r, const struct api_status *status)
+static bool list_otherwise(struct reflector *r, const struct ending *ending)
 {
     bool later_page = r->reader.token;
     bool can_help = later_page ? r->list_limited : !r->version_unusable;
-    if (!can_help || (!status->expired && !status->too_large))
+    if (!can_help || !is_version_error(ending))
         return false;
     if (later_page) {
         free(r->version);
@@ -328,149 +371,82 @@ static bool list_otherwise(struct reflector *r, const struct api_status *status)
     return true;
 }
 
-static void list_rejected(struct reflector *r, const struct api_status *status)
+static void after_list(struct reflector *r, const struct ending *ending)
 {
-    r->stats.answered |= status->code == 403 || status->code == 404;
-    if (list_otherwise(r, status))
-        return;
-    /* The server may not understand the version. */
-    if (status->code == 400 || status->code == 422)
-        r->version_unusable = true;
-    log_rejected(r, status);
-    bool rarely = is_harmless(r, status) && ++r->absent > ABSENT_TIMES;
-    back_off(r, STREAM, rarely ? ABSENT_SECONDS : status->retry_after);
-}
-
-/* Whether a watch rejected with @status may be retried unchanged. */
-static bool may_watch_again(const struct api_status *status, bool in_event)
-{
-    if (status->expired || status->too_large)
-        return false;
-    if (in_event)
-        return status->code == 429;
-    return status->code == 401 || status->code == 403 || status->code == 404 ||
-           status->code == 429 || status->code >= 500;
-}
-
-/* After a watch that lasted, contents may be requested at once again. */
-static void allow_relist(struct reflector *r)
-{
-    if (r->proven && clock_monotonic() - r->opened_at >= WATCH_LONG)
-        r->relisted = false;
-}
-
-static void watch_rejected(struct reflector *r, const struct api_status *status, bool in_event)
-{
-    if (status->too_large)
-        r->version_unusable = true;
-    allow_relist(r);
-    if ((status->expired || status->too_large) && !r->relisted) {
-        r->relisted = true;
-        send_request(r, STREAM);
-        return;
-    }
-    log_rejected(r, status);
-    back_off(r, may_watch_again(status, in_event) ? WATCH : STREAM, status->retry_after);
-}
-
-/* @in_event: by an ERROR event, not by the answer's status. */
-static void rejected(struct reflector *r, const struct api_status *status, bool in_event)
-{
-    if (!is_harmless(r, status))
-        r->stats.failures++;
-    if (r->purpose == STREAM)
-        stream_rejected(r, status);
-    else if (r->purpose == LIST)
-        list_rejected(r, status);
-    else
-        watch_rejected(r, status, in_event);
-}
-
-/* The answer is unusable; r->broken says why. */
-static void unreadable(struct reflector *r)
-{
-    r->stats.bad_answers++;
-    /* A list would be as long. */
-    bool too_much = r->contents.count > r->contents.limit || r->received > CONTENTS_LIMIT;
-    if (r->purpose == STREAM && !too_much) {
-        list_instead(r, r->broken.text);
-        return;
-    }
-    retry_log_failed(&r->retry, verb_of(r),
-                     r->purpose == WATCH ? "an event cannot be read" : "the answer cannot be read",
-                     r->broken.text);
-    back_off(r, STREAM, -1);
-}
-
-/* No answer came, or the request could not be sent. */
-static void failed(struct reflector *r, const char *why)
-{
-    r->stats.failures++;
-    retry_log_failed(&r->retry, verb_of(r), why, "");
-    back_off(r, r->purpose == WATCH ? WATCH : STREAM, -1);
-}
-
-/* The stream ended before its end mark. */
-static void stream_ended(struct reflector *r, const char *transport)
-{
-    const char *why = transport ? transport : "it ended before all objects were sent";
-    if (r->proven && r->restreamed) {
-        failed(r, why);
-        return;
-    }
-    r->stats.failures++;
-    if (r->proven) {
-        r->restreamed = true;
-        send_request(r, STREAM);
-    } else {
-        list_instead(r, why);
-    }
-}
-
-static void list_ended(struct reflector *r, const char *transport)
-{
-    if (transport) {
-        failed(r, transport);
-    } else if (object_reader_end_page(&r->reader, &r->broken) < 0) {
-        unreadable(r);
-    } else if (r->reader.token) {
+    long code = ending->status ? ending->status->code : 0;
+    r->stats.answered |= code == 403 || code == 404;
+    if (ending->how == COMPLETE && r->reader.token) {
         send_request(r, LIST);
-    } else {
+    } else if (ending->how == COMPLETE) {
         take_contents(r, &r->reader.version);
         object_reader_reset(&r->reader);
         r->listed = true;
         send_request(r, WATCH);
+    } else if (!list_otherwise(r, ending)) {
+        /* The server may not understand the version. */
+        r->version_unusable |= code == 400 || code == 422;
+        if (is_harmless(r, ending) && ++r->absent > ABSENT_TIMES) {
+            log_ending(r, ending);
+            back_off(r, STREAM, ABSENT_SECONDS);
+        } else {
+            log_and_back_off(r, STREAM, ending);
+        }
     }
 }
 
-static void watch_ended(struct reflector *r, const char *transport)
+/* Whether a watch that ended like this may be retried unchanged. */
+static bool may_watch_again(const struct ending *ending)
 {
-    bool lasted = clock_monotonic() - r->opened_at >= WATCH_PROOF;
-    allow_relist(r);
-    r->short_watches = lasted ? 0 : r->short_watches + 1;
-    if (transport)
-        r->stats.failures++;
-    if (!r->proven) {
-        retry_log_failed(&r->retry, verb_of(r), "it ended at once without an event",
-                         transport ? transport : "");
-        back_off(r, WATCH, -1);
-    } else if (r->short_watches > SHORT_WATCHES_LIMIT) {
-        back_off(r, WATCH, -1);
+    long code = ending->status ? ending->status->code : 0;
+    if (!ending->status)
+        return ending->how != UNREADABLE;
+    if (is_version_error(ending))
+        return false;
+    if (ending->in_event)
+        return code == 429;
+    return code == 401 || code == 403 || code == 404 || code == 429 || code >= 500;
+}
+
+static void after_watch(struct reflector *r, const struct ending *ending)
+{
+    double lasted = clock_monotonic() - r->opened_at;
+    if (r->proven && lasted >= WATCH_LONG) /* contents may be requested at once again */
+        r->relisted = false;
+    if (ending->how == COMPLETE || ending->how == CUT) {
+        const char *why = ending->why ? ending->why : "";
+        r->short_watches = lasted >= WATCH_PROOF ? 0 : r->short_watches + 1;
+        if (!r->proven)
+            retry_log_failed(&r->retry, verb_of(r), "it ended at once without an event", why);
+        else
+            log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), why);
+        if (r->proven && r->short_watches <= SHORT_WATCHES_LIMIT)
+            send_request(r, WATCH);
+        else
+            back_off(r, WATCH, -1);
+        return;
+    }
+    r->version_unusable |= ending->status && ending->status->too_large;
+    if (is_version_error(ending) && !r->relisted) {
+        r->relisted = true;
+        send_request(r, STREAM);
     } else {
-        log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), transport ? transport : "");
-        send_request(r, WATCH);
+        log_and_back_off(r, may_watch_again(ending) ? WATCH : STREAM, ending);
     }
 }
 
-/* A 200 answer ended; @transport says why if prematurely, else NULL. */
-static void ended(struct reflector *r, const char *transport)
+/* Sends the next request, at once or later. */
+static void proceed(struct reflector *r, const struct ending *ending)
 {
+    if (ending->how == UNREADABLE)
+        r->stats.bad_answers++;
+    else if (ending->how != COMPLETE && !is_harmless(r, ending))
+        r->stats.failures++;
     if (r->purpose == STREAM)
-        stream_ended(r, transport);
+        after_stream(r, ending);
     else if (r->purpose == LIST)
-        list_ended(r, transport);
+        after_list(r, ending);
     else
-        watch_ended(r, transport);
+        after_watch(r, ending);
 }
 
 /* ---- requests and timeouts ---- */
@@ -540,36 +516,30 @@ static int on_data(void *ctx, const char *bytes, size_t length)
 static void on_done(void *ctx, const struct api_status *status)
 {
     struct reflector *r = ctx;
+    struct ending ending = {.how = COMPLETE};
+    struct api_status event = {0};
     r->request = NULL;
     ev_timer_stop(r->loop, &r->timer);
     if (r->purpose != LIST && r->reader.rejected) {
-        struct api_status event = r->reader.status; /* the next answer clears the reader's own */
+        event = r->reader.status; /* the next answer clears the reader's own */
         r->reader.status = (struct api_status){0};
-        rejected(r, &event, true);
-        api_status_clear(&event);
+        ending = (struct ending){REJECTED, &event, true, NULL};
     } else if (r->broken.text) {
-        unreadable(r);
+        ending = (struct ending){.how = UNREADABLE, .why = r->broken.text};
     } else if (status->code == 0) {
-        failed(r, status->transport ? status->transport : "no answer");
+        ending = (struct ending){.how = UNANSWERED,
+                                 .why = status->transport ? status->transport : "no answer"};
     } else if (status->code != 200) {
-        rejected(r, status, false);
-    } else {
-        ended(r, status->transport);
+        ending = (struct ending){.how = REJECTED, .status = status};
+    } else if (status->transport) {
+        ending = (struct ending){.how = CUT, .why = status->transport};
+    } else if (r->purpose == STREAM) {
+        ending = (struct ending){.how = CUT, .why = "it ended before all objects were sent"};
+    } else if (r->purpose == LIST && object_reader_end_page(&r->reader, &r->broken) < 0) {
+        ending = (struct ending){.how = UNREADABLE, .why = r->broken.text};
     }
-}
-
-/* The server took too long to answer or to continue. */
-static void give_up(struct reflector *r)
-{
-    const char *why = r->state == STATE_CONNECTING ? "no answer in time" : "the answer stalled";
-    apiserver_cancel(r->request);
-    r->request = NULL;
-    if (r->purpose == STREAM) {
-        r->stats.failures++;
-        list_instead(r, why);
-    } else {
-        failed(r, why);
-    }
+    proceed(r, &ending);
+    api_status_clear(&event);
 }
 
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -581,8 +551,14 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
         send_request(r, r->purpose);
     else if (r->state == STATE_WATCHING || (r->state == STATE_STREAMING && !r->proven))
         prove(r);
-    else
-        give_up(r);
+    else {
+        const struct ending ending = {.how = STALLED,
+                                      .why = r->state == STATE_CONNECTING ? "no answer in time"
+                                                                          : "the answer stalled"};
+        apiserver_cancel(r->request);
+        r->request = NULL;
+        proceed(r, &ending);
+    }
 }
 
 static const struct api_request_ops ops = {.opened = on_opened, .data = on_data, .done = on_done};
@@ -601,10 +577,12 @@ static void send_request(struct reflector *r, enum purpose purpose)
     char *path = prepare(r, &timeout);
     r->request = apiserver_send(r->apiserver, path, NULL, timeout, &ops, r, &err);
     free(path);
-    if (r->request)
+    if (r->request) {
         start_timer(r, purpose == LIST ? LIST_ANSWER_TIMEOUT : ANSWER_TIMEOUT);
-    else
-        failed(r, err.text);
+    } else {
+        const struct ending ending = {.how = UNANSWERED, .why = err.text};
+        proceed(r, &ending);
+    }
     error_clear(&err);
 }
 
