@@ -41,8 +41,8 @@
 
 /*
  * Files are read for every request: requests are rare, files are small, and a change can hide from
- * time stamps. PEM is only checked superficially (every block closed, one of the right kind),
- * enough to detect a file that is still being written.
+ * time stamps. PEM is only checked superficially (every block is closed, one is of the right
+ * kind), enough to detect a file that is still being written.
  */
 
 /* Strips leading and trailing blanks, in place. */
@@ -129,41 +129,41 @@ void credential_clear(struct credential *c)
     *c = (struct credential){0};
 }
 
-/* Replaces the text with the file's current contents, if good. */
-static int refresh(struct credential *c, struct error *err)
+/* The contents of the file, if good, for the caller to wipe. NULL with an error if not. */
+static char *load(const struct credential *c, struct error *err)
 {
     bool is_token = c->kind == CREDENTIAL_TOKEN;
-    char *fresh = file_read(c->file, is_token ? TOKEN_LIMIT : PEM_LIMIT, err);
-    if (!fresh)
+    char *text = file_read(c->file, is_token ? TOKEN_LIMIT : PEM_LIMIT, err);
+    if (!text)
         error_prefix(err, "%s", c->file);
     else if (is_token)
-        trim(fresh);
-    if (fresh && check(c, fresh, c->file, err) == 0) {
-        if (!is_token && c->text && strcmp(c->text, fresh) != 0)
-            log_info("apiserver", "the %s was replaced file=%s", c->what, c->file);
-        wipe(c->text);
-        c->text = fresh;
-        c->stale = false;
-        return 0;
-    }
-    wipe(fresh);
-    if (!c->text)
-        return error_prefix(err, "no %s", c->what);
-    if (!c->stale)
-        log_warn("apiserver", "the last good %s stays in use: %s", c->what, err->text);
-    c->stale = true;
-    error_clear(err);
-    return 0;
+        trim(text);
+    if (text && check(c, text, c->file, err) == 0)
+        return text;
+    wipe(text);
+    return NULL;
 }
 
 int credential_get(struct credential *c, const char **text, struct error *err)
 {
     bool is_token = c->kind == CREDENTIAL_TOKEN;
-    if (c->file && refresh(c, err) < 0)
-        return -1;
-    if (c->text && (!c->file || c->stale) &&
-        check(c, c->text, is_token ? "the token" : c->what, err) < 0)
+    char *fresh = c->file ? load(c, err) : NULL;
+    if (c->file && !fresh && !c->text)
+        return error_prefix(err, "no %s", c->what);
+    if (c->file && !fresh) {
+        if (!c->stale)
+            log_warn("apiserver", "the last good %s stays in use: %s", c->what, err->text);
+        error_clear(err);
+    }
+    c->stale = c->file && !fresh;
+    if (fresh) {
+        if (!is_token && c->text && strcmp(c->text, fresh) != 0)
+            log_info("apiserver", "the %s was replaced file=%s", c->what, c->file);
+        wipe(c->text);
+        c->text = fresh;
+    } else if (c->text && check(c, c->text, is_token ? "the token" : c->what, err) < 0) {
         return is_token ? -1 : error_prefix(err, "kubeconfig");
+    }
     *text = c->text;
     return 0;
 }

@@ -399,7 +399,7 @@ static void mark_new_owners(struct manifests *m)
 
 static void process_changes(struct manifests *m)
 {
-    /* Missing files first: a new owner that is missing too need not be read. */
+    /* Missing files first: removals precede additions, and a new owner may be missing too. */
     vec_each (&m->files, file) {
         if (!(*file)->changed || !leads_nowhere((*file)->path))
             continue;
