@@ -32,9 +32,9 @@ struct startup_taint {
     struct uid uid;   /* of the Node as last seen */
     bool fresh;       /* the Node was updated since the last request */
     bool replaced;    /* and has another uid */
-    bool waiting;     /* the timer is active */
     unsigned conflicts;
     double removed_at, pause; /* last removal, and the pause after it; 0: none yet */
+    double ready_at;          /* no request before this time */
     bool fight_logged;
     struct api_request *request;
     struct retry retry;
@@ -93,30 +93,9 @@ static void set_patch(struct startup_taint *startup, char *patch)
     startup->patch = patch;
 }
 
-static void try_later(struct startup_taint *startup, double seconds)
-{
-    startup->waiting = true;
-    ev_timer_set(&startup->timer, seconds, 0.);
-    ev_timer_start(startup->loop, &startup->timer);
-}
-
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct startup_taint *startup = timer->data;
-    (void)loop;
-    (void)events;
-    startup->waiting = false;
-    try(startup);
-}
-
-static void removed(struct startup_taint *startup)
+static void log_removal(struct startup_taint *startup, bool back)
 {
     const char *key = startup->pattern.key;
-    double now = clock_monotonic();
-    bool back = startup->pause > 0 && now - startup->removed_at < AWAY_FOR_LONG;
-    startup->pause = back ? fmin(2 * startup->pause, PAUSE_MOST) : PAUSE_FIRST;
-    startup->removed_at = now;
-    startup->conflicts = 0;
     if (!back)
         log_info(LOG, "all tables are applied: removed from the Node taint=%s", key);
     else if (startup->fight_logged) /* once while it continues */
@@ -127,66 +106,83 @@ static void removed(struct startup_taint *startup)
                  "on taint=%s",
                  key);
     startup->fight_logged = back;
+}
+
+/* Returns the pause before the next removal. */
+static double removed(struct startup_taint *startup, double now)
+{
+    bool back = startup->pause > 0 && now - startup->removed_at < AWAY_FOR_LONG;
+    startup->pause = back ? fmin(2 * startup->pause, PAUSE_MOST) : PAUSE_FIRST;
+    startup->removed_at = now;
+    startup->conflicts = 0;
+    log_removal(startup, back);
     retry_write_done(&startup->retry, now);
     if (!startup->fresh)
         set_patch(startup, NULL);
     if (startup->replaced)
         startup->pause = 0;
-    else
-        try_later(startup, startup->pause);
-    try(startup);
+    return startup->pause;
 }
 
-/* The Node has changed, and the watch will deliver it. If not, something rejects the patch. */
-static double conflict(struct startup_taint *startup, const struct api_status *status)
+/* Returns the wait before the next try. */
+static double failed(struct startup_taint *startup, const struct api_status *status, double now)
 {
-    log_debug(2, LOG, "the Node changed meanwhile status=%ld", status->code);
-    startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
-    if (startup->conflicts >= CONFLICTS_LOGGED)
-        retry_log_rejected(&startup->retry, "patch", status);
-    return retry_backoff(&startup->retry, clock_monotonic(), 0);
-}
-
-static void failed(struct startup_taint *startup, const struct api_status *status)
-{
-    double wait = REJECTED_WAIT;
     long code = status->code; /* 0: no answer */
     if (startup->replaced || code == 409 || code == 422) {
-        wait = conflict(startup, status);
-    } else if (code == 0 || code == 401 || code == 403 || code == 429 || code >= 500) {
-        /* the same request may succeed later */
-        wait = retry_write_wait(&startup->retry, "patch", status, clock_monotonic());
-    } else {
-        retry_log_rejected(&startup->retry, "patch", status);
+        /* The Node has changed, and the watch will deliver it. If not, something rejects the
+         * patch. */
+        log_debug(2, LOG, "the Node changed meanwhile status=%ld", code);
+        startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
+        if (startup->conflicts >= CONFLICTS_LOGGED)
+            retry_log_rejected(&startup->retry, "patch", status);
+        return retry_backoff(&startup->retry, now, 0);
     }
-    try_later(startup, wait);
+    if (code == 0 || code == 401 || code == 403 || code == 429 || code >= 500)
+        return retry_write_wait(&startup->retry, "patch", status, now);
+    retry_log_rejected(&startup->retry, "patch", status);
+    return REJECTED_WAIT;
 }
 
 static void on_done(void *ctx, const struct api_status *status)
 {
     struct startup_taint *startup = ctx;
+    double now = clock_monotonic();
     startup->request = NULL;
-    if (status->code == 200)
-        removed(startup);
-    else
-        failed(startup, status);
+    startup->ready_at =
+        now + (status->code == 200 ? removed(startup, now) : failed(startup, status, now));
+    try(startup);
 }
 
+/* Sends the patch if it is due, else sets the timer for it. */
 static void try(struct startup_taint *startup)
 {
     static const struct api_request_ops ops = {.done = on_done};
-    struct error err = {0};
-    if (!startup->programmed || startup->waiting || startup->request || !startup->patch)
-        return;
-    startup->fresh = startup->replaced = false;
     const struct api_write write = {"PATCH", "application/json-patch+json", startup->patch};
+    struct error err = {0};
+    double now = clock_monotonic();
+    ev_timer_stop(startup->loop, &startup->timer);
+    if (!startup->programmed || startup->request || !startup->patch)
+        return;
+    if (now < startup->ready_at) {
+        ev_timer_set(&startup->timer, startup->ready_at - now, 0.);
+        ev_timer_start(startup->loop, &startup->timer);
+        return;
+    }
+    startup->fresh = startup->replaced = false;
     startup->request =
         apiserver_send(startup->apiserver, startup->path, &write, TIMEOUT, &ops, startup, &err);
     if (!startup->request) { /* no credentials: the reflectors log that */
-        struct api_status status = {.message = err.text, .retry_after = -1};
-        failed(startup, &status);
+        const struct api_status status = {.message = err.text, .retry_after = -1};
+        on_done(startup, &status);
     }
     error_clear(&err);
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    try(timer->data);
 }
 
 /* ---- public ---- */
@@ -225,20 +221,15 @@ void startup_taint_node_seen(struct startup_taint *startup, const struct node *n
 {
     if (!startup)
         return;
-    set_patch(startup, NULL);
     startup->fresh = true;
-    if (!node)
-        return;
-    if (memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0) {
-        /* the pending wait concerns the previous Node */
+    if (node && memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0) {
         startup->uid = node->uid;
         startup->replaced = true;
-        startup->pause = 0;
+        /* the waits concern the previous Node */
+        startup->pause = startup->ready_at = 0;
         startup->conflicts = 0;
-        startup->waiting = false;
-        ev_timer_stop(startup->loop, &startup->timer);
     }
-    set_patch(startup, make_patch(startup, node));
+    set_patch(startup, node ? make_patch(startup, node) : NULL);
     try(startup);
 }
 
