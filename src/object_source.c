@@ -182,6 +182,6 @@ void object_source_reload(const struct object_source *source)
 {
     const char *objects = !source->manifests ? "credentials are read for each request"
                           : manifests_rescan(source->manifests) ? "manifests were compared"
-                                                                    : "manifests were not compared";
+                                                                : "manifests were not compared";
     log_info("daemon", "signal=Hangup: %s%s", objects, reload_config(source->options));
 }

@@ -64,7 +64,7 @@ struct api_peers {
 
 /** Records a coming connection to @address or, if @reached, a request sent over one. */
 void api_peers_use(struct api_peers *peers, const char *address, int port, bool reached,
-                    double now);
+                   double now);
 
 /** A request ended because no connection could be made. */
 void api_peers_failed(const struct api_peers *peers);
@@ -78,7 +78,7 @@ struct api_connection {
     bool secure;                        /* https: credentials may be sent */
     char *proxy;                        /* its URL in curl's form, or NULL */
     struct credential ca, client_cert, client_key;
-    struct curl_slist *connect_to;      /* the real server if tls-server-name is set; else NULL */
+    struct curl_slist *connect_to; /* the real server if tls-server-name is set; else NULL */
     struct api_peers peers;
 };
 

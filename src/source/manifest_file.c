@@ -30,10 +30,10 @@ struct reading {
     size_t others; /* skipped objects */
     struct error *err;
 
+    size_t line;      /* of the current value */
+    size_t items;     /* of the current list so far */
     size_t documents; /* other than null */
     size_t unnamed;   /* line of the last document, if it is an object without a name */
-
-    size_t items; /* of the current list */
 };
 
 /* ---- bytes ---- */
@@ -84,54 +84,53 @@ static bool take_object(struct reading *reading, const struct json_value *json, 
     return named || !ours;
 }
 
-static int looks_cut(struct reading *reading, size_t line, const char *what)
+static int looks_cut(struct reading *reading, const char *what)
 {
-    return error_set(reading->err, "line %zu: %s: the file looks cut off", line, what);
+    return error_set(reading->err, "%s: the file looks cut off", what);
 }
 
 /* Every object and list has a kind and an apiVersion. kubectl sorts keys, so a list's kind follows
  * its items. */
-static int check_type(struct reading *reading, const struct json_value *json, size_t line)
+static int check_type(struct reading *reading, const struct json_value *json)
 {
     if (!json_is(json, JSON_OBJECT))
-        return error_set(reading->err, "line %zu: not an object", line);
+        return error_set(reading->err, "not an object");
     if (!json_is(json_member(json, "kind"), JSON_STRING))
-        return looks_cut(reading, line, "no kind");
+        return looks_cut(reading, "no kind");
     if (!json_is(json_member(json, "apiVersion"), JSON_STRING))
-        return looks_cut(reading, line, "no apiVersion");
+        return looks_cut(reading, "no apiVersion");
     return 0;
 }
 
 /* A single object: a document, or an element of an array. */
-static int take_single(struct reading *reading, const struct json_value *json, size_t line)
+static int take_single(struct reading *reading, const struct json_value *json)
 {
     if (json_is(json, JSON_NULL)) /* an empty document */
         return 0;
-    if (check_type(reading, json, line))
+    if (check_type(reading, json))
         return -1;
-    reading->unnamed = take_object(reading, json, -1) ? 0 : line;
+    reading->unnamed = take_object(reading, json, -1) ? 0 : reading->line;
     return 0;
 }
 
 /* An item without a kind has the kind of its list. */
 static int take_item(struct reading *reading, const struct json_value *json,
-                     const struct json_value *list, size_t line)
+                     const struct json_value *list)
 {
     size_t n = ++reading->items;
     int expected = -1;
     if (!json_is(json, JSON_OBJECT))
-        return error_set(reading->err, "line %zu: item %zu is not an object", line, n);
+        return error_set(reading->err, "item %zu is not an object", n);
     if (json_member(json, "kind")) {
-        if (check_type(reading, json, line))
+        if (check_type(reading, json))
             return -1;
     } else {
         const char *kind = json_string(json_member(list, "kind"));
         if (!kind)
-            return error_set(reading->err,
-                             "line %zu: item %zu has no kind, and its list has none before it",
-                             line, n);
+            return error_set(reading->err, "item %zu has no kind, and its list has none before it",
+                             n);
         if (strcmp(kind, "List") == 0)
-            return error_set(reading->err, "line %zu: item %zu of the List has no kind", line, n);
+            return error_set(reading->err, "item %zu of the List has no kind", n);
         expected = object_kind_of_list(kind);
     }
     take_object(reading, json, expected);
@@ -147,27 +146,27 @@ static bool is_list_kind(const struct json_value *kind)
 }
 
 /* A document: an object, an array of objects, or the envelope of a list after its items. */
-static int take_document(struct reading *reading, const struct json_value *json, size_t line)
+static int take_document(struct reading *reading, const struct json_value *json)
 {
     const struct json_value *items = json_member(json, "items");
     bool is_list = is_list_kind(json_member(json, "kind"));
     /* These would look like an empty list, or lose some items. */
     if (json_is_doubled(json, "items"))
-        return error_set(reading->err, "line %zu: the list has items twice", line);
+        return error_set(reading->err, "the list has items twice");
     if (items && !json_is(items, JSON_ARRAY) && is_list)
-        return error_set(reading->err, "line %zu: the list's items are not an array", line);
+        return error_set(reading->err, "the list's items are not an array");
     reading->documents += !json_is(json, JSON_NULL);
     reading->unnamed = 0;
     if (json_is(items, JSON_ARRAY)) {
         reading->items = 0;
-        if (check_type(reading, json, line))
+        if (check_type(reading, json))
             return -1;
-        return is_list ? 0 : looks_cut(reading, line, "items, but its kind is not a list");
+        return is_list ? 0 : looks_cut(reading, "items, but its kind is not a list");
     }
     if (!json_is(json, JSON_ARRAY))
-        return take_single(reading, json, line);
+        return take_single(reading, json);
     json_each (json, element) {
-        if (take_single(reading, element, line))
+        if (take_single(reading, element))
             return -1;
     }
     return 0;
@@ -179,9 +178,9 @@ static int take_value(void *ctx, const struct json_value *json, const struct jso
                       struct error *err)
 {
     struct reading *reading = ctx;
-    size_t line = value_reader_line(reading->values);
-    (void)err; /* the same as reading->err */
-    return list ? take_item(reading, json, list, line) : take_document(reading, json, line);
+    reading->line = value_reader_line(reading->values);
+    int result = list ? take_item(reading, json, list) : take_document(reading, json);
+    return result ? error_prefix(err, "line %zu", reading->line) : 0;
 }
 
 static int read_json(struct reading *reading)
@@ -213,8 +212,10 @@ static int read_yaml(struct reading *reading)
         return -1;
     if (reading->documents == 0)
         return error_set(reading->err, "the file is empty");
-    if (reading->unnamed > 0)
-        return looks_cut(reading, reading->unnamed, "the last object has no name");
+    if (reading->unnamed > 0) {
+        looks_cut(reading, "the last object has no name");
+        return error_prefix(reading->err, "line %zu", reading->unnamed);
+    }
     return 0;
 }
 

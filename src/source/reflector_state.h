@@ -64,7 +64,7 @@ struct reflector {
     bool restreamed;        /* a stream was cut and restarted at once; no contents since */
     bool proven;            /* the watch or stream has lasted or delivered something */
     unsigned absent;        /* how often the server lacked an API that is optional */
-    unsigned short_watches;         /* watches in a row that did not last */
+    unsigned short_watches; /* watches in a row that did not last */
     unsigned retry_afters;  /* Retry-After answers since the last data */
     size_t received;        /* bytes of the incoming contents */
     enum encoding encoding; /* of the last answer */
