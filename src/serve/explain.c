@@ -248,13 +248,13 @@ static void sum_up(struct explainer *e)
             const char *name = facts_text_at(port, "name"), *kind = facts_text_at(frontend, "kind");
             if (e->by_address && !cJSON_IsTrue(facts_at(frontend, "asked")))
                 continue;
-            explain_say(e, "%s is %s %s of %s/%s%s%s.", facts_text_at(frontend, "frontend"),
-                        *kind == 'c'   ? "the"
-                        : *kind == 'e' ? "an"
-                                       : "a",
-                        kind, facts_text_at(service, "namespace"), facts_text_at(service, "name"),
-                        *name ? ", port " : "", name);
-            explain_say(e, "New connections: %s.", facts_text_at(frontend, "text"));
+            explain_summary(e, "%s is %s %s of %s/%s%s%s.", facts_text_at(frontend, "frontend"),
+                            *kind == 'c'   ? "the"
+                            : *kind == 'e' ? "an"
+                                           : "a",
+                            kind, facts_text_at(service, "namespace"),
+                            facts_text_at(service, "name"), *name ? ", port " : "", name);
+            explain_summary(e, "New connections: %s.", facts_text_at(frontend, "text"));
             break;
         }
 }
@@ -265,19 +265,19 @@ static const char *explain_named(struct explainer *e)
     const char *id = e->query->service_id, *name = e->query->port_name;
     const struct service_state *state = policy_find_service(e->now->policy, id);
     if (!state) {
-        explain_say(e, "%s%s.", id,
-                    explain_is_outdated(e, id) ? " is invalid: the log names the field"
-                                               : ": no such Service exists");
+        explain_summary(e, "%s%s.", id,
+                        explain_is_outdated(e, id) ? " is invalid: the log names the field"
+                                                   : ": no such Service exists");
         return "noSuchService";
     }
     if (explain_service(e, state, NULL, name) > 0)
         return "service";
     if (state->service->skipped) {
-        explain_say(
+        explain_summary(
             e, "%s has no cluster IP (headless, or ExternalName): there is nothing to proxy.", id);
         return "noFrontends";
     }
-    explain_say(e, "%s has no port %s.", id, name ? name : "at all");
+    explain_summary(e, "%s has no port %s.", id, name ? name : "at all");
     return "noSuchPort";
 }
 

@@ -34,7 +34,7 @@ struct explainer {
 };
 
 /* Add a line to "summary" or "notes". */
-#define explain_say(e, ...) facts_append_text((e)->summary, __VA_ARGS__)
+#define explain_summary(e, ...) facts_append_text((e)->summary, __VA_ARGS__)
 #define explain_note(e, ...) facts_append_text((e)->notes, __VA_ARGS__)
 
 /* Texts valid until the end of the block. */

@@ -46,8 +46,8 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
     }
     char *use = all ? xasprintf("new connections are sent to it from %s", all)
                     : xasprintf("not used from this node (ask for %s to see why)", id);
-    explain_say(e, "%s is an endpoint of %s%s%s: %s.", place, id, *name ? ", port " : "", name,
-                use);
+    explain_summary(e, "%s is an endpoint of %s%s%s: %s.", place, id, *name ? ", port " : "", name,
+                    use);
     free(use);
     free(all);
 }
@@ -135,6 +135,13 @@ static bool note_port(struct explainer *e, const struct service *service)
     return is_node_port || is_health_check;
 }
 
+/* Returns whether it may have been meant. */
+static bool note_service(struct explainer *e, const struct service *service)
+{
+    bool has_address = note_address(e, service), has_port = note_port(e, service);
+    return has_address || has_port;
+}
+
 /* ---- where traffic goes ---- */
 
 /* Returns the value of "found"; sets @what becomes of traffic. */
@@ -164,21 +171,21 @@ void explain_unclaimed(struct explainer *e)
     cJSON *uses = cJSON_AddArrayToObject(e->root, "endpointOf");
     /* A scan: such queries are too rare for an index. */
     hash_table_each (policy_services(e->now->policy), const struct service_state, it) {
-        if (n_meant < MEANT_MAX)
-            n_meant += note_address(e, it->service) | note_port(e, it->service);
+        if (n_meant < MEANT_MAX && note_service(e, it->service))
+            n_meant++;
         if (e->by_address && n_uses < MEANT_MAX)
             n_uses += add_uses(e, it, uses);
     }
     if (!e->by_address) {
-        explain_say(e, "No Service has node port %u on this node.", e->asked.port);
+        explain_summary(e, "No Service has node port %u on this node.", e->asked.port);
     } else if (e->summary->child) {
         found = uses->child ? "endpoint" : "address";
     } else {
         found = judge(e, &what);
-        explain_say(e, "%s %s",
-                    e->asked.port ? FRONTEND_TEXT(&e->asked)
-                                  : ADDRESS_TEXT(e->asked.family, &e->asked.address),
-                    what);
+        explain_summary(e, "%s %s",
+                        e->asked.port ? FRONTEND_TEXT(&e->asked)
+                                      : ADDRESS_TEXT(e->asked.family, &e->asked.address),
+                        what);
     }
     facts_add(e->root, fact_text("found", found));
     if (e->by_address && !e->now->external_ips)

@@ -182,14 +182,14 @@ void explain_kernel_close(struct explainer *e)
                          name, failure);
     }
     if (n > 0)
-        explain_say(e, "The kernel's elements do NOT match: see the %d %s.", n,
-                    n == 1 ? "difference" : "differences");
+        explain_summary(e, "The kernel's elements do NOT match: see the %d %s.", n,
+                        n == 1 ? "difference" : "differences");
     else if (e->not_asked)
-        explain_say(e, "The kernel was not asked: %s.", e->not_asked);
+        explain_summary(e, "The kernel was not asked: %s.", e->not_asked);
     else if (asked)
-        explain_say(e, "The kernel's elements %s; %s.", some ? "that were compared match" : "match",
-                    some ? "others, and its rules, were not compared"
-                         : "its rules were not compared");
+        explain_summary(
+            e, "The kernel's elements %s; %s.", some ? "that were compared match" : "match",
+            some ? "others, and its rules, were not compared" : "its rules were not compared");
     nft_socket_close(e->socket);
     free(e->not_asked);
 }

@@ -86,7 +86,7 @@ static char *explain_route(const struct explainer *e, const struct route *route,
         add_traffic(
             array, &text, "everywhere", senders.rejects ? "reject" : "drop", 0, NULL,
             xasprintf("%s: %s",
-                      senders.rejects ? "refused" : "dropped, because this kernel cannot reject",
+                      senders.rejects ? "rejected" : "dropped, because this kernel cannot reject",
                       why_nothing_serves(e)));
     } else if (!route->local) {
         add_set(array, &text, "everywhere", "", n, "cluster", NULL);

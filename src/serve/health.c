@@ -19,7 +19,7 @@ struct checked_service {
     enum family family;
     uint16_t port;
     size_t local_ready;
-    VEC(struct port *) ports; /* one for each of health->addresses */
+    VEC(struct http_port *) ports; /* one for each of health->addresses */
 };
 
 struct health {
@@ -30,35 +30,18 @@ struct health {
 
 /* ---- the answers ---- */
 
-/* A JSON string with quotes, owned by the caller. */
-static char *quoted(const char *text)
-{
-    cJSON *json = cJSON_CreateString(text);
-    char *printed = cJSON_PrintUnformatted(json);
-    cJSON_Delete(json);
-    return printed;
-}
-
-/* The body of docs/behaviour.md 6.1, formatted by hand: cJSON indents differently. */
+/* The body of docs/behaviour.md 6.1. kube-proxy has a space where cJSON has a tab. */
 static char *service_body(const struct checked_service *service, bool healthy)
 {
-    size_t length = strcspn(service->id, "/");
-    char *id = xstrndup(service->id, length);
-    char *namespace = quoted(id),
-         *name = quoted(service->id + length + (service->id[length] == '/'));
-    char *body = xasprintf("{\n"
-                           "\t\"service\": {\n"
-                           "\t\t\"namespace\": %s,\n"
-                           "\t\t\"name\": %s\n"
-                           "\t},\n"
-                           "\t\"localEndpoints\": %zu,\n"
-                           "\t\"serviceProxyHealthy\": %s\n"
-                           "}",
-                           namespace, name, service->local_ready, healthy ? "true" : "false");
-    free(id);
-    free(namespace);
-    free(name);
-    return body;
+    cJSON *body = cJSON_CreateObject();
+    facts_add_id(cJSON_AddObjectToObject(body, "service"), service->id);
+    facts_add(body, fact_number("localEndpoints", service->local_ready),
+              fact_flag("serviceProxyHealthy", healthy));
+    char *text = cJSON_Print(body);
+    for (char *at = text; (at = strstr(at, ":\t"));)
+        at[1] = ' ';
+    cJSON_Delete(body);
+    return text;
 }
 
 static void answer_service(void *ctx, struct http *http)
@@ -141,23 +124,23 @@ static struct checked_service *service_find(const struct health *health, const c
     return hash_table_find(&health->services[family], key_of, hash_key_of_text(id));
 }
 
-static struct port *listen_at(struct checked_service *service, const struct address *address)
+static struct http_port *listen_at(struct checked_service *service, const struct address *address)
 {
-    static const struct port_kind kind = {"health",
-                                          KIND_SERVICE,
-                                          "FailedToStartServiceHealthcheck",
-                                          "Listen",
-                                          "failed to start the health check on ",
-                                          ""};
+    static const struct http_port_kind kind = {"health",
+                                               KIND_SERVICE,
+                                               "FailedToStartServiceHealthcheck",
+                                               "Listen",
+                                               "failed to start the health check on ",
+                                               ""};
     static const struct address all_of_them;
     char text[ADDRESS_TEXT_SIZE];
     bool all = memcmp(address, &all_of_them, sizeof(all_of_them)) == 0;
     const struct listen_address where = {
         .family = service->family, .address = *address, .port = service->port};
-    return port_open(service->health->server->ports, &where, &kind, service->id, answer_service,
-                     service, "service=%s family=%s%s%s port=%u", service->id,
-                     family_name(service->family), all ? "" : " address=",
-                     all ? "" : address_format(service->family, address, text), service->port);
+    return http_port_open(&service->health->server->ports, &where, &kind, service->id,
+                          answer_service, service, "service=%s family=%s%s%s port=%u", service->id,
+                          family_name(service->family), all ? "" : " address=",
+                          all ? "" : address_format(service->family, address, text), service->port);
 }
 
 bool health_service_is_listening(const struct health *health, const char *service_id,
@@ -167,7 +150,7 @@ bool health_service_is_listening(const struct health *health, const char *servic
     if (!service)
         return false;
     vec_each (&service->ports, port)
-        if (!(*port)->listener)
+        if (!(*port)->daemon)
             return false;
     return service->ports.n > 0;
 }
@@ -182,7 +165,7 @@ static void move_service(struct checked_service *service)
         if (addresses_contain(addresses, &(*port)->address.address))
             service->ports.v[kept++] = *port;
         else
-            port_close(*port);
+            http_port_close(*port);
     }
     service->ports.n = kept;
     vec_each (addresses, address) {
@@ -198,7 +181,7 @@ static void move_service(struct checked_service *service)
 static void close_service(struct checked_service *service)
 {
     vec_each (&service->ports, port)
-        port_close(*port);
+        http_port_close(*port);
     vec_clear(&service->ports);
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * HTTP: libmicrohttpd in the libev loop, without threads (http_listener.c), and listening sockets
- * that are retried until they can be bound (ports.c).
- */
+/* HTTP: libmicrohttpd in the libev loop, without threads. */
 #ifndef KUBE_NFTD_SRC_SERVE_HTTP_H
 #define KUBE_NFTD_SRC_SERVE_HTTP_H
 
 #include "kube-nftd/serve.h"
+
+#include <ev.h>
 
 /* ---- a request and its answer ---- */
 
@@ -65,70 +64,66 @@ void http_json(struct http *http, unsigned status, char *text);
 /** Answers 503: too many other requests in progress. */
 void http_busy(struct http *http);
 
-/* ---- one listening socket ----
+/* ---- listening sockets ----
  *
- * Accepts any method. Connections, their memory, their time and the bodies are bounded; slow
+ * They accept any method. Connections, their memory, their time and the bodies are bounded; slow
  * clients are closed in favour of new ones.
- */
-
-struct http_listener;
-
-/**
- * Listens at @address and calls @answer for each request, from the loop. Both families share one
- * dual-stack socket, or get an IPv4 one if the kernel has no IPv6. NULL with an error if the
- * address cannot be bound.
- */
-struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
-                                         http_answer_fn answer, void *ctx, struct error *err);
-
-/** Closes the socket and all connections. NULL is fine. */
-void http_listener_close(struct http_listener *listener);
-
-/* ---- all listening sockets ----
  *
- * One that cannot be bound is logged once and waits. Every 0.2 s one waiting socket is retried,
- * round robin; if it succeeds, so are all others, which keeps the gap short when this daemon
- * replaces another. Every 5 s all are retried and failures reported. Closing a socket retries all
- * immediately, since it may have blocked one of them.
+ * A socket that cannot be bound is logged once and waits. Every 0.2 s one waiting socket is
+ * retried, round robin; if it succeeds, so are all others, which keeps the gap short when this
+ * daemon replaces another. Every 5 s all are retried and failures reported. Closing a socket
+ * retries all immediately, since it may have blocked one of them.
  */
 
-struct ports;
+struct http_ports {
+    struct ev_loop *loop;
+    const struct event_sink *events; /* NULL: no events */
+    struct http_port *waiting;       /* the head is retried next */
+    unsigned tries;                  /* until all are retried */
+    ev_timer retry;
+};
 
-/* What is said of a kind of sockets. One that cannot be bound becomes an event, at first and then
- * every 5 s; its note is @before, the address, @after and the error. Static. */
-struct port_kind {
+/* A use of sockets. One that cannot be bound becomes an event, at first and then every 5 s; its
+ * note is @before, the address, @after and the error. Static. */
+struct http_port_kind {
     const char *subsystem; /* of log lines */
     enum object_kind object;
     const char *reason, *action, *before, *after;
 };
 
-struct port {
-    struct port *prev, *next; /* in ports->waiting while listener is NULL */
-    struct ports *ports;
+struct http_port {
+    struct http_port *prev, *next; /* in ports->waiting */
+    struct http_ports *ports;
     struct listen_address address;
-    struct http_listener *listener; /* NULL: it could not be bound yet */
-    const struct port_kind *kind;
+    const struct http_port_kind *kind;
     const char *id; /* of the object of the event */
+    char *name;
     http_answer_fn answer;
     void *ctx;
-    char *name;
+    struct MHD_Daemon *daemon;   /* NULL: not bound yet */
+    struct http_client *clients; /* ordered by last progress; without ended ones */
+    size_t n_clients;
+    bool connected, closed; /* some client did, since run() began */
+    ev_io io;
+    ev_timer timer;
 };
 
-/** Starts without ports. @events is borrowed; NULL: no events. */
-struct ports *ports_new(struct ev_loop *loop, const struct event_sink *events);
-
-/** All ports must be closed. */
-void ports_free(struct ports *ports);
+/** Everything is borrowed. @ports owns nothing once its sockets are closed. */
+void http_ports_init(struct http_ports *ports, struct ev_loop *loop,
+                     const struct event_sink *events);
 
 /**
- * Opens a socket at @address with @answer (http_listener_open), now or once it can be bound. @id
- * (borrowed) names the object of the event. @name is formatted as key=value pairs for log lines.
+ * Listens at @address and calls @answer for each request, from the loop; now, or once the address
+ * can be bound. Both families share one dual-stack socket, or get an IPv4 one if the kernel has no
+ * IPv6. @id (borrowed) names the object of the event. @name is formatted as key=value pairs for log
+ * lines.
  */
-struct port *port_open(struct ports *ports, const struct listen_address *address,
-                       const struct port_kind *kind, const char *id, http_answer_fn answer,
-                       void *ctx, const char *name, ...) __attribute__((format(printf, 7, 8)));
+struct http_port *http_port_open(struct http_ports *ports, const struct listen_address *address,
+                                 const struct http_port_kind *kind, const char *id,
+                                 http_answer_fn answer, void *ctx, const char *name, ...)
+    __attribute__((format(printf, 7, 8)));
 
-/** Closes the socket or stops waiting for it. NULL is fine. */
-void port_close(struct port *port);
+/** Closes the socket and all its connections, or stops waiting. NULL is fine. */
+void http_port_close(struct http_port *port);
 
 #endif

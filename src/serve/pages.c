@@ -212,7 +212,7 @@ static const struct {
     uint16_t port; /* kube-proxy's */
     http_answer_fn answer;
     const char *serving;
-    struct port_kind kind;
+    struct http_port_kind kind;
 } addresses[] = {
     [ADDRESS_HEALTH] = {10256,
                         answer_health_address,
@@ -231,7 +231,7 @@ struct server *server_new(const struct server_config *config)
 {
     struct server *server = xcalloc(1, sizeof(*server));
     server->config = *config;
-    server->ports = ports_new(config->loop, config->events);
+    http_ports_init(&server->ports, config->loop, config->events);
     server->health = health_new(server);
     return server;
 }
@@ -241,9 +241,8 @@ void server_free(struct server *server)
     if (!server)
         return;
     for (int i = 0; i < ADDRESS_COUNT; i++)
-        port_close(server->own[i]);
+        http_port_close(server->own[i]);
     health_free(server->health);
-    ports_free(server->ports);
     free(server);
 }
 
@@ -257,22 +256,22 @@ void server_read(struct server *server)
 int server_listen(struct server *server, enum server_address address, const char *bind,
                   struct error *err)
 {
-    const struct port_kind *kind = &addresses[address].kind;
-    struct port **own = &server->own[address];
+    const struct http_port_kind *kind = &addresses[address].kind;
+    struct http_port **own = &server->own[address];
     struct listen_address where;
     if (listen_address_parse(bind, addresses[address].port, &where, err) < 0)
         return -1;
-    port_close(*own);
-    *own = port_open(server->ports, &where, kind, server->config.node_name,
-                     addresses[address].answer, server, "address=%s", bind);
-    if ((*own)->listener)
+    http_port_close(*own);
+    *own = http_port_open(&server->ports, &where, kind, server->config.node_name,
+                          addresses[address].answer, server, "address=%s", bind);
+    if ((*own)->daemon)
         log_info(kind->subsystem, "serving %s address=%s", addresses[address].serving, bind);
     return 0;
 }
 
 bool server_is_listening(const struct server *server, enum server_address address)
 {
-    return server->own[address]->listener != NULL;
+    return server->own[address]->daemon != NULL;
 }
 
 struct health *server_health(struct server *server)

@@ -8,8 +8,8 @@
 struct server {
     struct server_config config;
     struct snapshot now; /* valid during an answer */
-    struct ports *ports;
-    struct port *own[ADDRESS_COUNT]; /* NULL: not served */
+    struct http_ports ports;
+    struct http_port *own[ADDRESS_COUNT]; /* NULL: not served */
     struct health *health;
     struct health_counts counts;
     double explain_after;         /* no explanations before this time; clock_monotonic */

@@ -36,30 +36,28 @@ static struct {
     const char *header;
 } asked;
 
-struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
-                                                const struct listen_address *address,
-                                                http_answer_fn answer, void *ctx,
-                                                struct error *err);
-void __wrap_http_listener_close(struct http_listener *open);
+struct http_port *__wrap_http_port_open(struct http_ports *ports,
+                                        const struct listen_address *address,
+                                        const struct http_port_kind *kind, const char *id,
+                                        http_answer_fn answer, void *ctx, const char *name, ...);
 const char *__wrap_http_argument(const struct http *http, const char *name);
 const char *__wrap_http_request_header(const struct http *http, const char *name);
 bool __wrap_http_argument_is_cut(const struct http *http, const char *name);
 
-struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
-                                                const struct listen_address *address,
-                                                http_answer_fn answer, void *ctx, struct error *err)
+struct http_port *__wrap_http_port_open(struct http_ports *ports,
+                                        const struct listen_address *address,
+                                        const struct http_port_kind *kind, const char *id,
+                                        http_answer_fn answer, void *ctx, const char *name, ...)
 {
-    (void)loop;
+    static struct http_port port;
+    (void)ports;
     (void)address;
-    (void)err;
+    (void)kind;
+    (void)id;
+    (void)name;
     listener.answer = answer;
     listener.ctx = ctx;
-    return (void *)&listener;
-}
-
-void __wrap_http_listener_close(struct http_listener *open)
-{
-    (void)open;
+    return &port;
 }
 
 const char *__wrap_http_argument(const struct http *http, const char *name)

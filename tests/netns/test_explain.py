@@ -242,7 +242,7 @@ def test_both_families_and_no_endpoints(proxy):
     assert [port["family"] for port in answer["service"]["ports"]] == ["IPv6", "IPv4"]
     for frontend in frontends(answer).values():
         assert [it["action"] for it in frontend["traffic"]] == ["reject"]
-    assert "refused: there are no endpoints" in answer["summary"][1]
+    assert "rejected: there are no endpoints" in answer["summary"][1]
 
 
 def test_local_policy_without_an_endpoint_here(proxy, family):
@@ -302,7 +302,7 @@ def test_source_ranges_go_before_everything(proxy):
     kernel = asked["kernel"]
     assert (kernel["restricted"], kernel["sourceList"], kernel["sourceRanges"], kernel["agrees"]) == (True, 1, 1, True)
     assert answer["summary"][1].endswith(
-        "refused: no endpoint is ready; sources outside the source ranges are dropped."
+        "rejected: no endpoint is ready; sources outside the source ranges are dropped."
     )
     assert proxy.lab.ask(proxy.lab.client, "203.0.113.9", 80, "TCP", 0.6) == "timeout"
 

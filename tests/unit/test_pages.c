@@ -12,8 +12,9 @@ static struct server *server;
 static char *page;  /* the one at /metrics, as run_metrics() takes it */
 static int scrapes; /* of it */
 static struct snapshot state;
-static bool rejected;                       /* a frontend is, in IPv4 */
-static struct http_listener *echo_listener; /* of COMMAND(echo) */
+static bool rejected;                /* a frontend is, in IPv4 */
+static struct http_ports echo_ports; /* of COMMAND(echo) */
+static struct http_port *echo_port;
 
 /* ---- pages ---- */
 
@@ -147,8 +148,8 @@ static void set_up(void)
 static void tear_down(void)
 {
     server_free(server);
-    http_listener_close(echo_listener);
-    echo_listener = NULL;
+    http_port_close(echo_port);
+    echo_port = NULL;
     caches_clear(&caches);
     ev_loop_destroy(loop);
     log_set_verbosity(0);
@@ -198,11 +199,13 @@ COMMAND(scrapes)
 COMMAND(echo)
 {
     struct error err = {0};
+    static const struct http_port_kind kind = {.subsystem = "echo"};
     struct listen_address address;
     char *text = xasprintf("127.0.0.1:%u", port_of(*words));
     ck_assert_int_eq(listen_address_parse(text, 0, &address, &err), 0);
-    echo_listener = http_listener_open(loop, &address, answer_with_query, &scrapes, &err);
-    ck_assert_ptr_nonnull(echo_listener);
+    http_ports_init(&echo_ports, loop, NULL);
+    echo_port =
+        http_port_open(&echo_ports, &address, &kind, NULL, answer_with_query, &scrapes, "echo");
     free(text);
 }
 

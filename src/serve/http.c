@@ -3,14 +3,10 @@
  * libmicrohttpd on libev. The library has its own epoll set; the loop watches that set's descriptor
  * and has one timer for its next timeout. Nothing here blocks: a slow client occupies a connection
  * slot for a while, but no time of the loop.
- *
- * The listening socket is created here: whether it is dual-stack must not depend on the library's
- * defaults or on the sysctl bindv6only.
  */
 #include "http.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <math.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -41,48 +37,6 @@ struct http_client {
     int fd;
     bool ended;
 };
-
-struct http_listener {
-    struct ev_loop *loop;
-    struct MHD_Daemon *daemon;
-    http_answer_fn answer;
-    void *ctx;
-    struct http_client *clients; /* ordered by last progress; without ended ones */
-    size_t n_clients;
-    bool connected, closed; /* some client did, since run() began */
-    ev_io io;
-    ev_timer timer;
-};
-
-/* Opens a listening socket. -1 with an error. */
-static int open_socket(const struct listen_address *address, struct error *err)
-{
-    const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, on = 1;
-    const int v6only = !address->both_families;
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(address->port)};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
-    bool is_ipv6 = address->both_families || address->family == FAMILY_IPV6;
-    int fd = socket(is_ipv6 ? AF_INET6 : AF_INET, type, 0);
-    if (fd < 0 && address->both_families && errno == EAFNOSUPPORT) {
-        is_ipv6 = false;
-        fd = socket(AF_INET, type, 0);
-    }
-    if (fd < 0)
-        return error_set(err, "socket: %s", strerror(errno));
-    if (!address->both_families && is_ipv6)
-        memcpy(&in6.sin6_addr, address->address.bytes, sizeof(in6.sin6_addr));
-    else if (!address->both_families)
-        memcpy(&in.sin_addr, address->address.bytes, sizeof(in.sin_addr));
-    const struct sockaddr *name = is_ipv6 ? (const void *)&in6 : (const void *)&in;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        (is_ipv6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
-        bind(fd, name, is_ipv6 ? sizeof(in6) : sizeof(in)) < 0 || listen(fd, BACKLOG) < 0) {
-        error_set(err, "%s", strerror(errno));
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
 
 /* ---- arguments and answers ---- */
 
@@ -163,9 +117,8 @@ static void release(void *cls)
     free(http);
 }
 
-static enum MHD_Result answer_request(struct http_listener *listener,
-                                      struct MHD_Connection *connection, const char *method,
-                                      const char *path, const char *body)
+static enum MHD_Result answer_request(struct http_port *port, struct MHD_Connection *connection,
+                                      const char *method, const char *path, const char *body)
 {
     struct http *http = xcalloc(1, sizeof(*http));
     *http = (struct http){.method = method,
@@ -173,7 +126,7 @@ static enum MHD_Result answer_request(struct http_listener *listener,
                           .body = body,
                           .connection = connection,
                           .status = MHD_HTTP_OK};
-    listener->answer(listener->ctx, http);
+    port->answer(port->ctx, http);
     if (http->length == 0 && http->text)
         http->length = strlen(http->text);
     struct MHD_Response *response =
@@ -204,49 +157,49 @@ static enum MHD_Result answer_request(struct http_listener *listener,
  * balancer's health checks. Ending one shuts down its socket; the library then closes it.
  */
 
-static void end_first(struct http_listener *listener)
+static void end_first(struct http_port *port)
 {
-    struct http_client *client = listener->clients;
-    DL_DELETE(listener->clients, client);
-    listener->n_clients--;
+    struct http_client *client = port->clients;
+    DL_DELETE(port->clients, client);
+    port->n_clients--;
     client->ended = true;
     shutdown(client->fd, SHUT_RDWR);
 }
 
 /* The client's headers have arrived, or its answer is sent. */
-static void made_progress(struct http_listener *listener, struct MHD_Connection *connection)
+static void made_progress(struct http_port *port, struct MHD_Connection *connection)
 {
     struct http_client *client =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     if (client->ended)
         return;
-    DL_DELETE(listener->clients, client);
+    DL_DELETE(port->clients, client);
     client->since = clock_monotonic();
-    DL_APPEND(listener->clients, client);
+    DL_APPEND(port->clients, client);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode what)
 {
-    struct http_listener *listener = cls;
+    struct http_port *port = cls;
     struct http_client *client = *state;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        listener->closed = true;
+        port->closed = true;
         if (!client->ended) {
-            DL_DELETE(listener->clients, client);
-            listener->n_clients--;
+            DL_DELETE(port->clients, client);
+            port->n_clients--;
         }
         free(client);
         return;
     }
-    listener->connected = true;
+    port->connected = true;
     *state = client = xcalloc(1, sizeof(*client));
     client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     client->since = clock_monotonic();
-    if (listener->n_clients >= CONNECTION_LIMIT - 1)
-        end_first(listener);
-    DL_APPEND(listener->clients, client);
-    listener->n_clients++;
+    if (port->n_clients >= CONNECTION_LIMIT - 1)
+        end_first(port);
+    DL_APPEND(port->clients, client);
+    port->n_clients++;
 }
 
 /* ---- requests ---- */
@@ -295,24 +248,24 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
  * new clients might wait forever. A run that accepted a connection has not read from it; another
  * run does so now, since the loop's next iteration may be long.
  */
-static void run(struct http_listener *listener)
+static void run(struct http_port *port)
 {
-    listener->connected = listener->closed = false;
-    MHD_run(listener->daemon);
-    if (listener->connected)
-        MHD_run(listener->daemon);
-    ev_timer_stop(listener->loop, &listener->timer);
+    port->connected = port->closed = false;
+    MHD_run(port->daemon);
+    if (port->connected)
+        MHD_run(port->daemon);
+    ev_timer_stop(port->ports->loop, &port->timer);
     double now = clock_monotonic();
-    while (listener->clients && listener->clients->since + CLIENT_PATIENCE <= now)
-        end_first(listener);
-    double wait = listener->clients ? listener->clients->since + CLIENT_PATIENCE - now : INFINITY;
+    while (port->clients && port->clients->since + CLIENT_PATIENCE <= now)
+        end_first(port);
+    double wait = port->clients ? port->clients->since + CLIENT_PATIENCE - now : INFINITY;
     MHD_UNSIGNED_LONG_LONG milliseconds = 0;
-    if (listener->closed || MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)
+    if (port->closed || MHD_get_timeout(port->daemon, &milliseconds) == MHD_YES)
         wait = fmin(wait, (double)milliseconds / 1e3);
     if (isinf(wait))
         return;
-    ev_timer_set(&listener->timer, wait, 0);
-    ev_timer_start(listener->loop, &listener->timer);
+    ev_timer_set(&port->timer, wait, 0);
+    ev_timer_start(port->ports->loop, &port->timer);
 }
 
 static void on_io(struct ev_loop *loop, ev_io *io, int events)
@@ -329,42 +282,188 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     run(timer->data);
 }
 
-struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
-                                         http_answer_fn answer, void *ctx, struct error *err)
+/* ---- listening ---- */
+
+/* Opens a listening socket; -1 with an error. Not left to the library: whether it is dual-stack
+ * must not depend on its defaults or on the sysctl bindv6only. */
+static int open_socket(const struct listen_address *address, struct error *err)
 {
-    int fd = open_socket(address, err);
-    if (fd < 0)
-        return NULL;
-    struct http_listener *listener = xcalloc(1, sizeof(*listener));
-    *listener = (struct http_listener){.loop = loop, .answer = answer, .ctx = ctx};
-    listener->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener, MHD_OPTION_END);
-    if (!listener->daemon) {
-        error_set(err, "the HTTP server does not start: %s", strerror(errno));
-        close(fd);
-        free(listener);
-        return NULL;
+    const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, on = 1;
+    const int v6only = !address->both_families;
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
+    bool is_ipv6 = address->both_families || address->family == FAMILY_IPV6;
+    int fd = socket(is_ipv6 ? AF_INET6 : AF_INET, type, 0);
+    if (fd < 0 && address->both_families && errno == EAFNOSUPPORT) {
+        is_ipv6 = false;
+        fd = socket(AF_INET, type, 0);
     }
-    int epoll_fd = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    ev_io_init(&listener->io, on_io, epoll_fd, EV_READ);
-    ev_timer_init(&listener->timer, on_timer, 0, 0);
-    listener->io.data = listener->timer.data = listener;
-    ev_io_start(loop, &listener->io);
-    /* The first run adds the listening socket to the epoll set. Deferred to the loop: it also
-     * answers clients, and the data for that may not exist yet. */
-    ev_timer_start(loop, &listener->timer);
-    return listener;
+    if (fd < 0)
+        return error_set(err, "socket: %s", strerror(errno));
+    if (!address->both_families && is_ipv6)
+        memcpy(&in6.sin6_addr, address->address.bytes, sizeof(in6.sin6_addr));
+    else if (!address->both_families)
+        memcpy(&in.sin_addr, address->address.bytes, sizeof(in.sin_addr));
+    const struct sockaddr *name = is_ipv6 ? (const void *)&in6 : (const void *)&in;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        (is_ipv6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
+        bind(fd, name, is_ipv6 ? sizeof(in6) : sizeof(in)) < 0 || listen(fd, BACKLOG) < 0) {
+        error_set(err, "%s", strerror(errno));
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
-void http_listener_close(struct http_listener *listener)
+static int start(struct http_port *port, struct error *err)
 {
-    if (!listener)
+    int fd = open_socket(&port->address, err);
+    if (fd < 0)
+        return -1;
+    port->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, on_request, port, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, port,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, port, MHD_OPTION_END);
+    if (!port->daemon) {
+        error_set(err, "the HTTP server does not start: %s", strerror(errno));
+        close(fd);
+        return -1;
+    }
+    int epoll_fd = MHD_get_daemon_info(port->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    ev_io_init(&port->io, on_io, epoll_fd, EV_READ);
+    ev_timer_init(&port->timer, on_timer, 0, 0);
+    port->io.data = port->timer.data = port;
+    ev_io_start(port->ports->loop, &port->io);
+    /* The first run adds the listening socket to the epoll set. Deferred to the loop: it also
+     * answers clients, and the data for that may not exist yet. */
+    ev_timer_start(port->ports->loop, &port->timer);
+    return 0;
+}
+
+/* ---- retries ---- */
+
+/* Interval between retries of one waiting socket. A retry costs some system calls. */
+#define RETRY_SECONDS 0.2
+/* Every so many retries, all sockets are retried and failures reported. */
+#define ALL_EVERY 25
+
+static void report(const struct http_port *port, const char *why)
+{
+    const struct http_port_kind *kind = port->kind;
+    char *where = listen_address_format(&port->address);
+    char *note = xasprintf("%s%s%s: %s", kind->before, where, kind->after, why);
+    event_report(port->ports->events, &(struct object_event){.kind = kind->object,
+                                                             .id = port->id,
+                                                             .type = EVENT_WARNING,
+                                                             .reason = kind->reason,
+                                                             .action = kind->action,
+                                                             .note = note});
+    free(note);
+    free(where);
+}
+
+static void stop_waiting(struct http_port *port)
+{
+    struct http_ports *ports = port->ports;
+    DL_DELETE(ports->waiting, port);
+    if (!ports->waiting)
+        ev_timer_stop(ports->loop, &ports->retry);
+}
+
+static bool try_again(struct http_port *port, bool reports)
+{
+    struct error err = {0};
+    bool done = start(port, &err) == 0;
+    if (done) {
+        stop_waiting(port);
+        log_info(port->kind->subsystem, "listening after retries %s", port->name);
+    } else if (reports) {
+        report(port, err.text);
+    }
+    error_clear(&err);
+    return done;
+}
+
+/* If the head succeeds, the process that blocked it has probably ended, and the others are retried
+ * too. If it fails, it moves to the tail, since it may wait forever. */
+static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    struct http_ports *ports = timer->data;
+    struct http_port *port = ports->waiting, *next;
+    bool all = ports->tries == 0;
+    ports->tries = all ? ALL_EVERY - 1 : ports->tries - 1;
+    if (!all && !try_again(port, false)) {
+        DL_DELETE(ports->waiting, port);
+        DL_APPEND(ports->waiting, port);
         return;
-    ev_io_stop(listener->loop, &listener->io);
-    ev_timer_stop(listener->loop, &listener->timer);
-    MHD_stop_daemon(listener->daemon); /* closes the sockets, the listening one too */
-    free(listener);
+    }
+    DL_FOREACH_SAFE(ports->waiting, port, next)
+    {
+        /* Always true here; helps the static analyzer. */
+        if (ports->waiting)
+            try_again(port, all);
+    }
+}
+
+void http_ports_init(struct http_ports *ports, struct ev_loop *loop,
+                     const struct event_sink *events)
+{
+    *ports = (struct http_ports){.loop = loop, .events = events};
+    ev_timer_init(&ports->retry, on_retry, RETRY_SECONDS, RETRY_SECONDS);
+    ports->retry.data = ports;
+}
+
+struct http_port *http_port_open(struct http_ports *ports, const struct listen_address *address,
+                                 const struct http_port_kind *kind, const char *id,
+                                 http_answer_fn answer, void *ctx, const char *name, ...)
+{
+    struct error err = {0};
+    struct http_port *port = xcalloc(1, sizeof(*port));
+    va_list args;
+    va_start(args, name);
+    *port = (struct http_port){.ports = ports,
+                               .address = *address,
+                               .kind = kind,
+                               .id = id,
+                               .answer = answer,
+                               .ctx = ctx,
+                               .name = xvasprintf(name, args)};
+    va_end(args);
+    if (start(port, &err) == 0) {
+        log_debug(2, kind->subsystem, "listening %s", port->name);
+        return port;
+    }
+    log_warn(kind->subsystem, "cannot listen, retrying every %.1f s %s error=\"%s\"", RETRY_SECONDS,
+             port->name, err.text);
+    report(port, err.text);
+    error_clear(&err);
+    if (!ports->waiting) {
+        ports->tries = ALL_EVERY - 1;
+        ev_timer_again(ports->loop, &ports->retry);
+    }
+    DL_APPEND(ports->waiting, port);
+    return port;
+}
+
+void http_port_close(struct http_port *port)
+{
+    if (!port)
+        return;
+    struct http_ports *ports = port->ports;
+    if (!port->daemon) {
+        stop_waiting(port);
+    } else {
+        ev_io_stop(ports->loop, &port->io);
+        ev_timer_stop(ports->loop, &port->timer);
+        MHD_stop_daemon(port->daemon); /* closes the sockets, the listening one too */
+        if (ports->waiting) {
+            ports->tries = 0;
+            ev_feed_event(ports->loop, &ports->retry, EV_TIMER);
+        }
+    }
+    free(port->name);
+    free(port);
 }
