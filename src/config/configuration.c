@@ -404,9 +404,13 @@ static void note_gates(struct configuration *all)
     cJSON_Delete(gates);
 }
 
-static bool same_flag(const struct setting *a, const struct setting *b)
+/* Whether @setting, or another one with its flag, has an effect. */
+static bool flag_has_effect(const struct setting *setting, const char *mode)
 {
-    return a->flag && b->flag && strcmp(a->flag, b->flag) == 0;
+    settings_each (other)
+        if (other->flag && strcmp(other->flag, setting->flag) == 0 && has_effect(other, mode))
+            return true;
+    return false;
 }
 
 /* Lists settings without effect that differ from their defaults. A flag with several settings is
@@ -417,17 +421,16 @@ static void note_ignored(struct configuration *all, const char *mode)
     settings_each (setting) {
         const struct configured *configured = configuration_of(all, setting);
         const char *value = configured->value;
-        bool ignored = value && *value && !has_effect(setting, mode) &&
-                       !(setting->standard && strcmp(value, setting->standard) == 0);
-        bool by_flag = configured->source == FROM_FLAG;
-        settings_each (other)
-            if (by_flag && same_flag(setting, other))
-                ignored = ignored && !has_effect(other, mode) && other >= setting;
-        if (!ignored)
+        if (!value || !*value || (setting->standard && strcmp(value, setting->standard) == 0))
             continue;
-        char *name = by_flag ? setting_flag_name(setting) : xstrdup(setting->field);
-        xjoin(&names, "%s", name);
-        free(name);
+        if (configured->source != FROM_FLAG && !has_effect(setting, mode)) {
+            xjoin(&names, "%s", setting->field);
+        } else if (configured->source == FROM_FLAG && setting_is_first(setting) &&
+                   !flag_has_effect(setting, mode)) {
+            char *name = setting_flag_name(setting);
+            xjoin(&names, "%s", name);
+            free(name);
+        }
     }
     if (names)
         configuration_note(all, LOG_LEVEL_DEBUG, "settings without effect here: %s", names);
