@@ -17,15 +17,22 @@
 /* Bytes of an id in an error: above the API's limits for a namespace (63) and a name (253). */
 #define ID_LIMIT 400
 
-static char *path_text(const struct field *field)
+/* The path of a value of the object: "spec.ports[1]". */
+static char *path_of(const struct json_value *json, const struct json_value *value)
 {
-    if (!field->up)
-        return xstrdup("");
-    char *up = path_text(field->up);
-    char *text = field->key ? xasprintf("%s%s%s", up, *up ? "." : "", field->key)
-                            : xasprintf("%s[%d]", up, field->index);
-    free(up);
-    return text;
+    char *path = xstrdup("");
+    while (json != value) {
+        const struct json_value *inner = json + 1;
+        size_t index = 0;
+        for (; value >= inner + inner->size; inner += inner->size)
+            index++;
+        char *longer = inner->key ? xasprintf("%s%s%s", path, *path ? "." : "", inner->key)
+                                  : xasprintf("%s[%zu]", path, index);
+        free(path);
+        path = longer;
+        json = inner;
+    }
+    return path;
 }
 
 /* Truncates a quoted value at the start of @text in place: it may be megabytes long. Its closing
@@ -45,22 +52,26 @@ static void cut_quoted(char *text)
 }
 
 /* "spec.ports[1].port: 70000 is not within 1..65535" */
-__attribute__((format(printf, 2, 0))) static char *complaint(const struct field *field,
-                                                             const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static char *complaint(const struct decoder *d,
+                                                             const struct json_value *up,
+                                                             const char *key, const char *format,
+                                                             va_list args)
 {
-    char *what = xvasprintf(format, args), *where = path_text(field);
+    char *what = xvasprintf(format, args), *where = path_of(d->json, up ? up : d->json);
     cut_quoted(what);
-    char *text = xasprintf("%s%s%s", where, *where ? ": " : "", what);
+    char *text = xasprintf("%s%s%s%s%s", where, *where && key ? "." : "", key ? key : "",
+                           *where || key ? ": " : "", what);
     free(where);
     free(what);
     return text;
 }
 
-int field_bad(struct decoder *d, const struct field *field, const char *format, ...)
+int field_bad(struct decoder *d, const struct json_value *up, const char *key, const char *format,
+              ...)
 {
     va_list args;
     va_start(args, format);
-    char *text = complaint(field, format, args);
+    char *text = complaint(d, up, key, format, args);
     va_end(args);
     error_set(d->err, "%s %.*s: %s", object_kind_name(d->out->kind), ID_LIMIT,
               d->out->id ? d->out->id : "(no name)", text);
@@ -68,31 +79,27 @@ int field_bad(struct decoder *d, const struct field *field, const char *format, 
     return -1;
 }
 
-static void add_warning(struct decoder *d, char *text)
-{
-    char *before = d->warnings;
-    d->warnings = before ? xasprintf("%s; %s", before, text) : xstrdup(text);
-    free(before);
-    free(text);
-}
-
-void field_warn(struct decoder *d, const struct field *field, const char *format, ...)
+void field_warn(struct decoder *d, const struct json_value *up, const char *key, const char *format,
+                ...)
 {
     va_list args;
     if (d->n_warnings++ >= WARNINGS_NAMED)
         return;
     va_start(args, format);
-    add_warning(d, complaint(field, format, args));
+    char *text = complaint(d, up, key, format, args), *before = d->warnings;
     va_end(args);
+    d->warnings = before ? xasprintf("%s; %s", before, text) : xstrdup(text);
+    free(before);
+    free(text);
 }
 
-char *field_take_warnings(struct decoder *d)
+/* All warnings as one text, for the caller to free; NULL if none. */
+static char *take_warnings(const struct decoder *d)
 {
-    if (d->n_warnings > WARNINGS_NAMED)
-        add_warning(d, xasprintf("and %u more", d->n_warnings - WARNINGS_NAMED));
-    char *text = d->warnings;
-    d->warnings = NULL;
-    d->n_warnings = 0;
+    if (d->n_warnings <= WARNINGS_NAMED)
+        return d->warnings;
+    char *text = xasprintf("%s; and %u more", d->warnings, d->n_warnings - WARNINGS_NAMED);
+    free(d->warnings);
     return text;
 }
 
@@ -115,116 +122,108 @@ static char *shown(const struct json_value *value)
     return json_is(value, JSON_NUMBER) ? shown_number(value) : xstrdup(words[value->type]);
 }
 
-int field_is_not(struct decoder *d, const struct field *field, const char *what)
+int field_is_not(struct decoder *d, const struct json_value *value, const char *what)
 {
-    const struct json_value *value = field->value;
     if (json_is(value, JSON_BAD_STRING))
-        return field_bad(d, field, "\"%s\" %s", value->string,
+        return field_bad(d, value, NULL, "\"%s\" %s", value->string,
                          strstr(value->string, "\xc0\x80") ? "has a NUL" : "is not UTF-8");
     char *text = shown(value);
-    field_bad(d, field, "%s is not %s", text, what);
+    field_bad(d, value, NULL, "%s is not %s", text, what);
     free(text);
     return -1;
 }
 
 /* ---- fields ---- */
 
-int field_each(struct decoder *d, const struct field *up, const char *key, enum json_type type,
-               int (*take)(struct decoder *d, const struct field *entry, void *ctx), void *ctx)
+int field_each(struct decoder *d, const struct json_value *list, enum json_type type,
+               int (*take)(struct decoder *d, const struct json_value *entry, void *ctx), void *ctx)
 {
-    struct field list, entry = {&list, NULL, 0, NULL};
-    if (field_list(d, up, key, &list))
+    if (field_container(d, list, JSON_ARRAY, &list))
         return -1;
-    json_each (list.value, value) {
-        entry.value = value;
-        if (!json_is(value, type))
-            return field_is_not(d, &entry, type == JSON_OBJECT ? "an object" : "a string");
-        if (take(d, &entry, ctx))
+    json_each (list, entry) {
+        if (!json_is(entry, type))
+            return field_is_not(d, entry, type == JSON_OBJECT ? "an object" : "a string");
+        if (take(d, entry, ctx))
             return -1;
-        entry.index++;
     }
     return 0;
 }
 
-int field_integer(struct decoder *d, const struct field *up, const char *key, uint32_t min,
-                  uint32_t max, uint32_t *out)
+int field_integer(struct decoder *d, const struct json_value *value, uint32_t min, uint32_t max,
+                  uint32_t *out)
 {
-    struct field field = {up, key, 0, json_member(up->value, key)};
-    if (!field.value)
+    if (json_is_absent(value))
         return 0;
-    if (!json_is(field.value, JSON_NUMBER))
-        return field_is_not(d, &field, "a number");
-    double number = field.value->number;
-    if (!field.value->integer || !isfinite(number)) /* too many digits */
-        return field_is_not(d, &field, "an integer");
-    if (number < min || number > max)
-        return field_bad(d, &field, "%.15g is not within %u..%u", number, min, max);
-    *out = (uint32_t)number;
+    if (!json_is(value, JSON_NUMBER))
+        return field_is_not(d, value, "a number");
+    if (!value->integer || !isfinite(value->number)) /* too many digits */
+        return field_is_not(d, value, "an integer");
+    if (value->number < min || value->number > max)
+        return field_bad(d, value, NULL, "%.15g is not within %u..%u", value->number, min, max);
+    *out = (uint32_t)value->number;
     return 0;
 }
 
-int field_time(struct decoder *d, const struct field *up, const char *key, int64_t *out)
+int field_time(struct decoder *d, const struct json_value *value, int64_t *out)
 {
-    const struct json_value *value = json_find(up->value, key);
     const char *text;
     if (json_is(value, JSON_TIME)) {
         *out = value->seconds;
         return 0;
     }
-    if (field_as_string(d, up, key, value, &text))
+    if (field_string(d, value, &text))
         return -1;
     if (text && !clock_parse(text, out, NULL))
-        return field_bad(d, FIELD(up, key), "\"%s\" is not a time of RFC 3339 in whole seconds",
-                         text);
+        return field_bad(d, value, NULL, "\"%s\" is not a time of RFC 3339 in whole seconds", text);
     return 0;
 }
 
-int field_choice(struct decoder *d, const struct field *up, const char *key, const char *usual,
+int field_choice(struct decoder *d, const struct json_value *value, const char *usual,
                  const char *special, bool *out)
 {
     const char *text;
-    if (field_string(d, up, key, &text))
+    if (field_string(d, value, &text))
         return -1;
     *out = text && strcmp(text, special) == 0;
     if (text && !*out && strcmp(text, usual) != 0)
-        field_warn(d, FIELD(up, key), "\"%s\" is not %s or %s, taken for %s", text, usual, special,
+        field_warn(d, value, NULL, "\"%s\" is not %s or %s, taken for %s", text, usual, special,
                    usual);
     return 0;
 }
 
-int field_port(struct decoder *d, const struct field *up, const char *key, int min, uint16_t *out)
+int field_port(struct decoder *d, const struct json_value *up, const char *key, int min,
+               uint16_t *out)
 {
+    const struct json_value *value = json_member(up, key);
     uint32_t port = 0;
-    if (min > 0 && !json_member(up->value, key))
-        return field_bad(d, FIELD(up, key), "missing");
-    if (field_integer(d, up, key, (uint32_t)min, UINT16_MAX, &port))
+    if (min > 0 && !value)
+        return field_bad(d, up, key, "missing");
+    if (field_integer(d, value, (uint32_t)min, UINT16_MAX, &port))
         return -1;
     *out = (uint16_t)port;
     return 0;
 }
 
-int field_cidr(struct decoder *d, const struct field *field, bool has_cidr[FAMILY_COUNT],
+int field_cidr(struct decoder *d, const struct json_value *value, bool has_cidr[FAMILY_COUNT],
                struct cidr cidrs[FAMILY_COUNT])
 {
     enum family family;
     struct cidr cidr;
-    if (!cidr_parse(field->value->string, &family, &cidr))
-        return field_bad(d, field, "\"%s\" is not a CIDR", field->value->string);
+    if (!cidr_parse(value->string, &family, &cidr))
+        return field_bad(d, value, NULL, "\"%s\" is not a CIDR", value->string);
     if (!has_cidr[family])
         cidrs[family] = cidr;
     has_cidr[family] = true;
     return 0;
 }
 
-int field_protocol(struct decoder *d, const struct field *up, uint8_t *out)
+int field_protocol(struct decoder *d, const struct json_value *value, uint8_t *out)
 {
     const char *name;
-    if (field_string(d, up, "protocol", &name))
+    if (field_string(d, value, &name))
         return -1;
     *out = protocol_parse(name ? name : "TCP");
-    if (!*out)
-        return field_bad(d, FIELD(up, "protocol"), "\"%s\" is not TCP, UDP or SCTP", name);
-    return 0;
+    return *out ? 0 : field_bad(d, value, NULL, "\"%s\" is not TCP, UDP or SCTP", name);
 }
 
 /* ---- objects ---- */
@@ -232,7 +231,7 @@ int field_protocol(struct decoder *d, const struct field *up, uint8_t *out)
 static const struct kind {
     const char *name, *list_name, *api_version;
     bool namespaced;
-    int (*decode)(struct decoder *d, const struct field *json);
+    int (*decode)(struct decoder *d);
 } kinds[KIND_COUNT] = {
     [KIND_SERVICE] = {"Service", "ServiceList", "v1", true, decode_service},
     [KIND_ENDPOINTSLICE] = {"EndpointSlice", "EndpointSliceList", "discovery.k8s.io/v1", true,
@@ -278,23 +277,24 @@ bool object_may_be(const struct json_value *json, enum object_kind kind)
 }
 
 /* Sets the id, and the version if it is not too long. */
-static int decode_id(struct decoder *d, const struct field *json, bool namespaced)
+static int decode_id(struct decoder *d, bool namespaced)
 {
-    struct field metadata;
+    const struct json_value *metadata;
     const char *name, *ns;
-    if (field_object(d, json, "metadata", &metadata) || field_string(d, &metadata, "name", &name) ||
-        field_string(d, &metadata, "namespace", &ns))
+    if (field_object(d, json_find(d->json, "metadata"), &metadata) ||
+        field_string(d, json_find(metadata, "name"), &name) ||
+        field_string(d, json_find(metadata, "namespace"), &ns))
         return -1;
     if (!name || !*name)
-        return field_bad(d, FIELD(&metadata, "name"), "missing");
+        return field_bad(d, NULL, "metadata.name", "missing");
     if (strchr(name, '/'))
-        return field_bad(d, FIELD(&metadata, "name"), "\"%s\" has a slash", name);
+        return field_bad(d, metadata, "name", "\"%s\" has a slash", name);
     if (ns && strchr(ns, '/'))
-        return field_bad(d, FIELD(&metadata, "namespace"), "\"%s\" has a slash", ns);
+        return field_bad(d, metadata, "namespace", "\"%s\" has a slash", ns);
     if (!ns || !*ns)
         ns = "default";
     d->out->id = namespaced ? object_id(ns, strlen(ns), name) : xstrdup(name);
-    const char *version = json_string(json_member(metadata.value, "resourceVersion"));
+    const char *version = json_string(json_member(metadata, "resourceVersion"));
     bool fits = version && strlen(version) <= RESOURCE_VERSION_LIMIT;
     object_version_set(&d->out->version, fits ? version : NULL);
     return 0;
@@ -313,18 +313,15 @@ static void move_version(struct object *object)
 
 static void drop_payload(struct object *object)
 {
-    struct object broken = *object;
-    memset(object, 0, sizeof(*object));
-    object->kind = broken.kind;
-    object->id = broken.id;
-    object->version = broken.version;
-    if (broken.kind == KIND_ENDPOINTSLICE && broken.slice) {
-        object->owner = broken.slice->service_id;
-        broken.slice->service_id = NULL;
+    struct object kept = {.kind = object->kind, .id = object->id, .version = object->version};
+    if (object->kind == KIND_ENDPOINTSLICE && object->slice) {
+        kept.owner = object->slice->service_id;
+        object->slice->service_id = NULL;
     }
-    broken.id = NULL;
-    broken.version = (struct object_version){0};
-    object_clear(&broken);
+    object->id = NULL;
+    object->version = (struct object_version){0};
+    object_clear(object);
+    *object = kept;
 }
 
 /* Ignores invalid UUIDs: only events use the uid. */
@@ -354,23 +351,22 @@ enum decode_result object_decode(const struct json_value *json, int expected, st
         return DECODE_OTHER;
     memset(out, 0, sizeof(*out));
     out->kind = (enum object_kind)kind;
-    struct decoder d = {.out = out, .err = err};
-    const struct field root = {.value = json};
-    if (decode_id(&d, &root, kinds[kind].namespaced)) {
-        if (json_fault(json))
-            field_bad(&d, &root, "%s", json_fault(json));
-        return DECODE_BAD;
-    }
-    int result = kinds[kind].decode(&d, &root);
-    if (json_fault(json))
-        result = field_bad(&d, &root, "%s", json_fault(json));
-    free(d.warnings);
-    if (result == 0 && kind == KIND_SERVICE)
-        decode_uid(json, &out->service->uid);
-    if (result) {
+    struct decoder d = {.json = json, .out = out, .err = err};
+    const char *fault = json_fault(json);
+    int result = decode_id(&d, kinds[kind].namespaced);
+    if (result == 0)
+        result = kinds[kind].decode(&d);
+    if (fault)
+        result = field_bad(&d, NULL, NULL, "%s", fault);
+    if (result < 0) {
+        free(d.warnings);
         drop_payload(out);
         out->uid = decode_own_uid(json);
         return DECODE_BAD;
+    }
+    if (kind == KIND_SERVICE) {
+        decode_uid(json, &out->service->uid);
+        out->service->warnings = take_warnings(&d);
     }
     move_version(out);
     return DECODE_OK;

@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int slice_service(struct decoder *d, const struct field *json)
+static int slice_service(struct decoder *d)
 {
-    struct field metadata, labels;
+    const struct json_value *metadata = json_find(d->json, "metadata"), *labels;
     const char *name;
-    if (field_object(d, json, "metadata", &metadata) ||
-        field_object(d, &metadata, "labels", &labels) ||
-        field_string(d, &labels, "kubernetes.io/service-name", &name))
+    if (field_object(d, json_find(metadata, "labels"), &labels) ||
+        field_string(d, json_find(labels, "kubernetes.io/service-name"), &name))
         return -1;
     if (name && *name) {
         size_t namespace_length = (size_t)(strchr(d->out->id, '/') - d->out->id);
@@ -21,24 +20,24 @@ static int slice_service(struct decoder *d, const struct field *json)
 }
 
 /* Rules do not depend on it, so an invalid time is ignored (docs/behaviour.md 1.3). */
-static void slice_trigger_time(struct decoder *d, const struct field *json)
+static void slice_trigger_time(struct decoder *d)
 {
-    const struct json_value *annotations =
-        json_member(json_member(json->value, "metadata"), "annotations");
-    const struct json_value *time =
-        json_member(annotations, "endpoints.kubernetes.io/last-change-trigger-time");
+    const struct json_value *metadata = json_member(d->json, "metadata");
+    const struct json_value *time = json_member(json_member(metadata, "annotations"),
+                                                "endpoints.kubernetes.io/last-change-trigger-time");
     int64_t seconds;
     double fraction;
     if (json_is(time, JSON_STRING) && clock_parse(time->string, &seconds, &fraction))
         d->out->trigger_time = (double)seconds + fraction;
 }
 
-static int slice_add_port(struct decoder *d, const struct field *entry, void *ctx)
+static int slice_add_port(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     struct endpoint_slice *slice = ctx;
     struct slice_port port = {0};
     const char *name;
-    if (field_string(d, entry, "name", &name) || field_protocol(d, entry, &port.protocol) ||
+    if (field_string(d, json_find(entry, "name"), &name) ||
+        field_protocol(d, json_find(entry, "protocol"), &port.protocol) ||
         field_port(d, entry, "port", 0, &port.port))
         return -1;
     if (port.port == 0)
@@ -48,38 +47,12 @@ static int slice_add_port(struct decoder *d, const struct field *entry, void *ct
     return 0;
 }
 
-/* The used members of an endpoint, found in one walk, as those of its conditions are: endpoints are
- * numerous. */
-struct endpoint_members {
-    const struct json_value *addresses, *conditions, *hints, *node_name, *zone; /* NULL: absent */
-};
-
-static struct endpoint_members endpoint_members(const struct json_value *json)
+static int endpoint_conditions(struct decoder *d, const struct json_value *value, uint8_t *flags)
 {
-    struct endpoint_members members = {0};
-    json_each (json, member) {
-        if (json_has_key(member, "addresses"))
-            members.addresses = member;
-        else if (json_has_key(member, "conditions"))
-            members.conditions = member;
-        else if (json_has_key(member, "nodeName"))
-            members.node_name = member;
-        else if (json_has_key(member, "zone"))
-            members.zone = member;
-        else if (json_has_key(member, "hints"))
-            members.hints = member;
-    }
-    return members;
-}
-
-static int endpoint_conditions(struct decoder *d, const struct field *endpoint,
-                               const struct json_value *value, uint8_t *flags)
-{
-    const struct json_value *ready = NULL, *serving = NULL, *terminating = NULL;
-    struct field conditions;
-    if (field_as(d, endpoint, "conditions", value, JSON_OBJECT, &conditions))
+    const struct json_value *conditions, *ready = NULL, *serving = NULL, *terminating = NULL;
+    if (field_object(d, value, &conditions))
         return -1;
-    json_each (conditions.value, member) {
+    json_each (conditions, member) {
         if (json_has_key(member, "ready"))
             ready = member;
         else if (json_has_key(member, "serving"))
@@ -87,111 +60,110 @@ static int endpoint_conditions(struct decoder *d, const struct field *endpoint,
         else if (json_has_key(member, "terminating"))
             terminating = member;
     }
-    if (field_as_flag(d, &conditions, "ready", ready, true, ENDPOINT_READY, flags) ||
-        field_as_flag(d, &conditions, "serving", serving, true, ENDPOINT_SERVING, flags) ||
-        field_as_flag(d, &conditions, "terminating", terminating, false, ENDPOINT_TERMINATING,
-                      flags))
+    if (field_flag(d, ready, true, ENDPOINT_READY, flags) ||
+        field_flag(d, serving, true, ENDPOINT_SERVING, flags) ||
+        field_flag(d, terminating, false, ENDPOINT_TERMINATING, flags))
         return -1;
     return 0;
 }
 
 typedef VEC(const char *) name_vec;
 
-static int take_hint(struct decoder *d, const struct field *entry, void *ctx)
+static int take_hint(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     name_vec *names = ctx;
     const char *name;
-    if (field_string(d, entry, "name", &name))
+    if (field_string(d, json_find(entry, "name"), &name))
         return -1;
     if (names->n == UINT16_MAX)
-        return field_bad(d, entry, "more than %d hints", UINT16_MAX);
+        return field_bad(d, entry, NULL, "more than %d hints", UINT16_MAX);
     vec_push(names, name ? name : ""); /* "" matches no node and no zone */
     return 0;
 }
 
-static struct endpoint_hints *hints_of(const name_vec *names, size_t n_nodes)
+static int endpoint_hints(struct decoder *d, const struct json_value *value,
+                          struct endpoint_hints **out)
 {
-    struct endpoint_hints *hints;
-    if (names->n == 0)
-        return NULL;
-    hints = xcalloc(1, sizeof(*hints) + names->n * sizeof(*hints->names));
-    hints->n_nodes = (uint16_t)n_nodes;
-    hints->n_zones = (uint16_t)(names->n - n_nodes);
-    for (size_t i = 0; i < names->n; i++)
-        hints->names[i] = intern(names->v[i]);
-    return hints;
-}
-
-static int endpoint_hints(struct decoder *d, const struct field *endpoint,
-                          const struct json_value *value, struct endpoint_hints **out)
-{
-    struct field hints;
+    const struct json_value *hints;
     name_vec names = {0};
-    *out = NULL;
-    if (field_as(d, endpoint, "hints", value, JSON_OBJECT, &hints))
+    if (field_object(d, value, &hints))
         return -1;
-    if (!hints.value)
-        return 0;
-    int result = field_each(d, &hints, "forNodes", JSON_OBJECT, take_hint, &names);
+    int result = field_each(d, json_find(hints, "forNodes"), JSON_OBJECT, take_hint, &names);
     size_t n_nodes = names.n;
     if (result == 0)
-        result = field_each(d, &hints, "forZones", JSON_OBJECT, take_hint, &names);
-    if (result == 0)
-        *out = hints_of(&names, n_nodes);
+        result = field_each(d, json_find(hints, "forZones"), JSON_OBJECT, take_hint, &names);
+    if (result == 0 && names.n > 0) {
+        *out = xcalloc(1, sizeof(**out) + names.n * sizeof(*(*out)->names));
+        (*out)->n_nodes = (uint16_t)n_nodes;
+        (*out)->n_zones = (uint16_t)(names.n - n_nodes);
+        for (size_t i = 0; i < names.n; i++)
+            (*out)->names[i] = intern(names.v[i]);
+    }
     vec_free(&names);
     return result;
 }
 
 /* Only the first address is used (docs/behaviour.md 1.3). @found: it is of the slice's family. */
-static int endpoint_address(struct decoder *d, const struct field *endpoint,
-                            const struct json_value *value, struct address *out, bool *found)
+static int endpoint_address(struct decoder *d, const struct json_value *value, struct address *out,
+                            bool *found)
 {
-    struct field addresses;
     enum family family;
     *found = false;
-    if (field_as(d, endpoint, "addresses", value, JSON_ARRAY, &addresses))
+    if (field_container(d, value, JSON_ARRAY, &value))
         return -1;
-    if (json_is_empty(addresses.value))
+    if (json_is_empty(value))
         return 0;
-    const struct field first = {&addresses, NULL, 0, addresses.value + 1};
-    const char *text = json_string(first.value);
+    const char *text = json_string(value + 1);
     if (!text)
-        return field_is_not(d, &first, "a string");
+        return field_is_not(d, value + 1, "a string");
     if (!address_parse(text, &family, out))
-        return field_bad(d, &first, "\"%s\" is not an IP address", text);
+        return field_bad(d, value + 1, NULL, "\"%s\" is not an IP address", text);
     *found = family == d->out->slice->family;
     return 0;
 }
 
-static int slice_add_endpoint(struct decoder *d, const struct field *entry, void *ctx)
+/* Finds the members in one walk, as endpoint_conditions() does: endpoints are numerous. */
+static int slice_add_endpoint(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     struct endpoint_slice *slice = ctx;
     struct slice_endpoint endpoint = {0};
-    struct endpoint_members members = endpoint_members(entry->value);
-    const char *node_name, *zone;
+    const struct json_value *addresses = NULL, *conditions = NULL, *hints = NULL, *node = NULL,
+                            *zone = NULL;
+    const char *node_name, *zone_name;
     bool has_address;
-    if (field_as_string(d, entry, "nodeName", members.node_name, &node_name) ||
-        field_as_string(d, entry, "zone", members.zone, &zone) ||
-        endpoint_conditions(d, entry, members.conditions, &endpoint.flags) ||
-        endpoint_address(d, entry, members.addresses, &endpoint.address, &has_address))
+    json_each (entry, member) {
+        if (json_has_key(member, "addresses"))
+            addresses = member;
+        else if (json_has_key(member, "conditions"))
+            conditions = member;
+        else if (json_has_key(member, "nodeName"))
+            node = member;
+        else if (json_has_key(member, "zone"))
+            zone = member;
+        else if (json_has_key(member, "hints"))
+            hints = member;
+    }
+    if (field_string(d, node, &node_name) || field_string(d, zone, &zone_name) ||
+        endpoint_conditions(d, conditions, &endpoint.flags) ||
+        endpoint_address(d, addresses, &endpoint.address, &has_address))
         return -1;
     if (!has_address)
         return 0;
-    if (endpoint_hints(d, entry, members.hints, &endpoint.hints))
+    if (endpoint_hints(d, hints, &endpoint.hints))
         return -1;
     endpoint.node_name = intern(node_name);
-    endpoint.zone = zone_number(zone);
+    endpoint.zone = zone_number(zone_name);
     vec_push(&slice->endpoints, endpoint);
     return 0;
 }
 
-static int slice_address_type(struct decoder *d, const struct field *json)
+static int slice_address_type(struct decoder *d)
 {
     const char *type;
-    if (field_string(d, json, "addressType", &type))
+    if (field_string(d, json_find(d->json, "addressType"), &type))
         return -1;
     if (!type)
-        return field_bad(d, FIELD(json, "addressType"), "missing");
+        return field_bad(d, NULL, "addressType", "missing");
     for (int family = 0; family < FAMILY_COUNT; family++) {
         if (strcmp(type, family_name((enum family)family)) == 0) {
             d->out->slice->has_family = true;
@@ -201,21 +173,23 @@ static int slice_address_type(struct decoder *d, const struct field *json)
     return 0;
 }
 
-int decode_endpoint_slice(struct decoder *d, const struct field *json)
+int decode_endpoint_slice(struct decoder *d)
 {
     struct endpoint_slice *slice = d->out->slice = xcalloc(1, sizeof(*slice));
+    const struct json_value *ports = json_find(d->json, "ports"),
+                            *endpoints = json_find(d->json, "endpoints");
     slice->id = xstrdup(d->out->id);
-    slice_trigger_time(d, json);
-    vec_make_room(&slice->ports, json_count(json_member(json->value, "ports")));
-    if (slice_service(d, json) || slice_address_type(d, json) ||
-        field_each(d, json, "ports", JSON_OBJECT, slice_add_port, slice))
+    slice_trigger_time(d);
+    vec_make_room(&slice->ports, json_count(ports));
+    if (slice_service(d) || slice_address_type(d) ||
+        field_each(d, ports, JSON_OBJECT, slice_add_port, slice))
         return -1;
     endpoint_slice_sort_ports(slice);
     vec_trim(&slice->ports);
     if (!slice->has_family)
         return 0;
-    vec_make_room(&slice->endpoints, json_count(json_member(json->value, "endpoints")));
-    if (field_each(d, json, "endpoints", JSON_OBJECT, slice_add_endpoint, slice))
+    vec_make_room(&slice->endpoints, json_count(endpoints));
+    if (field_each(d, endpoints, JSON_OBJECT, slice_add_endpoint, slice))
         return -1;
     vec_trim(&slice->endpoints);
     return 0;

@@ -9,18 +9,17 @@
 #define NAME_LIMIT 63
 #define PREFIX_LIMIT 253
 
-static int node_metadata(struct decoder *d, const struct field *json, struct node *node)
+static int node_metadata(struct decoder *d, struct node *node)
 {
-    struct field metadata, labels;
+    const struct json_value *metadata = json_find(d->json, "metadata"), *labels;
+    const struct json_value *deletion = json_find(metadata, "deletionTimestamp");
     const char *zone;
-    int64_t deletion;
-    if (field_object(d, json, "metadata", &metadata) ||
-        field_time(d, &metadata, "deletionTimestamp", &deletion) ||
-        field_object(d, &metadata, "labels", &labels) ||
-        field_string(d, &labels, "topology.kubernetes.io/zone", &zone))
+    int64_t time;
+    if (field_time(d, deletion, &time) || field_object(d, json_find(metadata, "labels"), &labels) ||
+        field_string(d, json_find(labels, "topology.kubernetes.io/zone"), &zone))
         return -1;
-    node->deleting = json_member(metadata.value, "deletionTimestamp");
-    uid_parse(json_string(json_member(metadata.value, "uid")), &node->uid);
+    node->deleting = !json_is_absent(deletion);
+    uid_parse(json_string(json_member(metadata, "uid")), &node->uid);
     if (zone && *zone)
         node->zone = xstrdup(zone);
     return 0;
@@ -35,35 +34,26 @@ static char *time_text(const struct json_value *value)
     return json_string(value) ? xstrdup(json_string(value)) : NULL;
 }
 
-static int take_taint(struct decoder *d, const struct field *entry, void *ctx)
+static int take_taint(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     struct node *node = ctx;
     const char *key, *value, *effect;
-    if (field_string(d, entry, "key", &key) || field_string(d, entry, "value", &value) ||
-        field_string(d, entry, "effect", &effect))
+    if (field_string(d, json_find(entry, "key"), &key) ||
+        field_string(d, json_find(entry, "value"), &value) ||
+        field_string(d, json_find(entry, "effect"), &effect))
         return -1;
     if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
         node->to_be_deleted = true;
     vec_push(&node->taints, (struct taint){xstrdup(key ? key : ""), xstrdup(value ? value : ""),
                                            xstrdup(effect ? effect : ""),
-                                           time_text(json_member(entry->value, "timeAdded"))});
+                                           time_text(json_member(entry, "timeAdded"))});
     return 0;
 }
 
-static int take_pod_cidr(struct decoder *d, const struct field *entry, void *ctx)
+static int take_pod_cidr(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     struct node *node = ctx;
     return field_cidr(d, entry, node->has_pod_cidr, node->pod_cidr);
-}
-
-static int node_spec(struct decoder *d, const struct field *json, struct node *node)
-{
-    struct field spec;
-    if (field_object(d, json, "spec", &spec) ||
-        field_each(d, &spec, "taints", JSON_OBJECT, take_taint, node) ||
-        field_each(d, &spec, "podCIDRs", JSON_STRING, take_pod_cidr, node))
-        return -1;
-    return 0;
 }
 
 struct address_search {
@@ -71,14 +61,15 @@ struct address_search {
     const char *type;
 };
 
-static int take_address(struct decoder *d, const struct field *entry, void *ctx)
+static int take_address(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     const struct address_search *search = ctx;
     struct node *node = search->node;
     const char *type, *text;
     enum family family;
     struct address address;
-    if (field_string(d, entry, "type", &type) || field_string(d, entry, "address", &text))
+    if (field_string(d, json_find(entry, "type"), &type) ||
+        field_string(d, json_find(entry, "address"), &text))
         return -1;
     if (!type || strcmp(type, search->type) != 0 || !text ||
         !address_parse(text, &family, &address) || node->has_ip[family])
@@ -88,24 +79,22 @@ static int take_address(struct decoder *d, const struct field *entry, void *ctx)
     return 0;
 }
 
-static int node_status(struct decoder *d, const struct field *json, struct node *node)
-{
-    struct address_search internal = {node, "InternalIP"}, external = {node, "ExternalIP"};
-    struct field status;
-    if (field_object(d, json, "status", &status) ||
-        field_each(d, &status, "addresses", JSON_OBJECT, take_address, &internal) ||
-        field_each(d, &status, "addresses", JSON_OBJECT, take_address, &external))
-        return -1;
-    return 0;
-}
-
-int decode_node(struct decoder *d, const struct field *json)
+int decode_node(struct decoder *d)
 {
     struct node *node = d->out->node = xcalloc(1, sizeof(*node));
+    struct address_search internal = {node, "InternalIP"}, external = {node, "ExternalIP"};
+    const struct json_value *spec, *status;
     node->id = xstrdup(d->out->id);
-    if (node_metadata(d, json, node) || node_spec(d, json, node) || node_status(d, json, node))
+    if (node_metadata(d, node) || field_object(d, json_find(d->json, "spec"), &spec) ||
+        field_each(d, json_find(spec, "taints"), JSON_OBJECT, take_taint, node) ||
+        field_each(d, json_find(spec, "podCIDRs"), JSON_STRING, take_pod_cidr, node) ||
+        field_object(d, json_find(d->json, "status"), &status))
         return -1;
-    return 0;
+    const struct json_value *addresses = json_find(status, "addresses");
+    return field_each(d, addresses, JSON_OBJECT, take_address, &internal) ||
+                   field_each(d, addresses, JSON_OBJECT, take_address, &external)
+               ? -1
+               : 0;
 }
 
 /* ---- taints ---- */

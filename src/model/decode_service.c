@@ -9,11 +9,11 @@
 #define AFFINITY_TIMEOUT 10800
 #define AFFINITY_TIMEOUT_MOST 86400
 
-static int service_type(struct decoder *d, const struct field *spec, enum service_type *out)
+static int service_type(struct decoder *d, const struct json_value *value, enum service_type *out)
 {
     const char *text;
     *out = TYPE_CLUSTER_IP;
-    if (field_string(d, spec, "type", &text))
+    if (field_string(d, value, &text))
         return -1;
     for (int type = 0; text && type <= TYPE_EXTERNAL_NAME; type++) {
         if (strcmp(service_type_name((enum service_type)type), text) == 0) {
@@ -22,20 +22,21 @@ static int service_type(struct decoder *d, const struct field *spec, enum servic
         }
     }
     if (text)
-        field_warn(d, FIELD(spec, "type"), "\"%s\" is unknown, taken for ClusterIP", text);
+        field_warn(d, value, NULL, "\"%s\" is unknown, taken for ClusterIP", text);
     return 0;
 }
 
 /* ---- cluster IPs ---- */
 
-static int service_cluster_ip(struct decoder *d, const char *text, const struct field *field,
+/* @value: the string, which is absent or listed with a family. */
+static int service_cluster_ip(struct decoder *d, const struct json_value *value,
                               const char *listed_family)
 {
     struct service *service = d->out->service;
     enum family family;
     struct address address;
-    if (!address_parse(text, &family, &address))
-        return field_bad(d, field, "\"%s\" is not an IP address", text);
+    if (!address_parse(value->string, &family, &address))
+        return field_bad(d, value, NULL, "\"%s\" is not an IP address", value->string);
     /* An address of another family than its ipFamilies entry is skipped, never an error. */
     if (listed_family && strcmp(listed_family, family_name(family)) != 0)
         return 0;
@@ -44,71 +45,67 @@ static int service_cluster_ip(struct decoder *d, const char *text, const struct 
     return 0;
 }
 
-static int check_family(struct decoder *d, const struct field *field)
+static int check_family(struct decoder *d, const struct json_value *value)
 {
-    const struct json_value *value = field->value;
     if (!json_is(value, JSON_STRING))
-        return field_is_not(d, field, "a string");
+        return field_is_not(d, value, "a string");
     for (int family = 0; family < FAMILY_COUNT; family++)
         if (strcmp(value->string, family_name((enum family)family)) == 0)
             return 0;
-    return field_bad(d, field, "\"%s\" is not IPv4 or IPv6", value->string);
+    return field_bad(d, value, NULL, "\"%s\" is not IPv4 or IPv6", value->string);
 }
 
 /* Each family in ipFamilies has the address at its index in clusterIPs; if that list is absent, the
  * first family has clusterIP. */
-static int listed_cluster_ips(struct decoder *d, const struct field *spec,
-                              const struct field *families, const char *cluster_ip)
+static int listed_cluster_ips(struct decoder *d, const struct json_value *spec,
+                              const struct json_value *families,
+                              const struct json_value *cluster_ip)
 {
-    struct field addresses;
-    if (field_list(d, spec, "clusterIPs", &addresses))
+    const struct json_value *addresses;
+    if (field_container(d, json_find(spec, "clusterIPs"), JSON_ARRAY, &addresses))
         return -1;
-    bool alone = json_is_empty(addresses.value);
-    int i = 0;
-    const struct json_value *next = alone ? NULL : addresses.value + 1;
-    const struct json_value *end = alone ? NULL : addresses.value + addresses.value->size;
-    json_each (families->value, family) {
-        struct field address = {&addresses, NULL, i, next < end ? next : NULL};
-        if (check_family(d, &(struct field){families, NULL, i, family}))
+    bool is_list = !json_is_empty(addresses);
+    const struct json_value *next = is_list ? addresses + 1 : cluster_ip;
+    const struct json_value *end = is_list ? addresses + addresses->size : next + 1;
+    json_each (families, family) {
+        if (check_family(d, family))
             return -1;
-        if (address.value && !json_is(address.value, JSON_STRING))
-            return field_is_not(d, &address, "a string");
-        const char *text = alone && i == 0 ? cluster_ip : json_string(address.value);
-        if (text && service_cluster_ip(d, text, alone ? FIELD(spec, "clusterIP") : &address,
-                                       family->string))
+        if (next == end)
+            continue;
+        if (!json_is(next, JSON_STRING))
+            return field_is_not(d, next, "a string");
+        if (service_cluster_ip(d, next, family->string))
             return -1;
-        next = address.value ? next + next->size : end;
-        i++;
+        next += next->size;
     }
     return 0;
 }
 
 /* Decodes the cluster IPs, or marks the Service as skipped. */
-static int cluster_ips(struct decoder *d, const struct field *spec, enum service_type type)
+static int cluster_ips(struct decoder *d, const struct json_value *spec, enum service_type type)
 {
-    const char *cluster_ip;
-    struct field families;
-    if (field_string(d, spec, "clusterIP", &cluster_ip) ||
-        field_list(d, spec, "ipFamilies", &families))
+    const struct json_value *value = json_find(spec, "clusterIP"), *families;
+    const char *text;
+    if (field_string(d, value, &text) ||
+        field_container(d, json_find(spec, "ipFamilies"), JSON_ARRAY, &families))
         return -1;
-    if (type == TYPE_EXTERNAL_NAME || !cluster_ip || !*cluster_ip ||
-        strcmp(cluster_ip, "None") == 0) {
+    if (type == TYPE_EXTERNAL_NAME || !text || !*text || strcmp(text, "None") == 0) {
         d->out->service->skipped = true;
         return 0;
     }
-    if (!json_is_empty(families.value))
-        return listed_cluster_ips(d, spec, &families, cluster_ip);
-    return service_cluster_ip(d, cluster_ip, FIELD(spec, "clusterIP"), NULL);
+    return json_is_empty(families) ? service_cluster_ip(d, value, NULL)
+                                   : listed_cluster_ips(d, spec, families, value);
 }
 
 /* ---- ports ---- */
 
-static int add_port(struct decoder *d, const struct field *entry, void *ctx)
+static int add_port(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     struct service *service = ctx;
     struct service_port port = {0};
     const char *name;
-    if (field_string(d, entry, "name", &name) || field_protocol(d, entry, &port.protocol) ||
+    if (field_string(d, json_find(entry, "name"), &name) ||
+        field_protocol(d, json_find(entry, "protocol"), &port.protocol) ||
         field_port(d, entry, "port", 1, &port.port) ||
         field_port(d, entry, "nodePort", 0, &port.node_port))
         return -1;
@@ -152,82 +149,77 @@ static uint64_t find_doubled(const struct service *service)
     return doubled;
 }
 
-static int check_numbers(struct decoder *d, const struct field *spec)
+static int check_numbers(struct decoder *d, const struct json_value *ports)
 {
     const struct service *service = d->out->service;
     uint64_t doubled = service->ports.n > 1 ? find_doubled(service) : 0;
     if (!doubled)
         return 0;
     bool node = doubled >> 48 & 1;
-    return field_bad(d, &(struct field){FIELD(spec, "ports"), NULL, (int)(uint32_t)doubled, NULL},
-                     "%s %s %u is a duplicate", protocol_name((uint8_t)(doubled >> 49)),
-                     node ? "node port" : "port", (unsigned)(doubled >> 32 & UINT16_MAX));
+    const struct json_value *port = ports + 1;
+    for (uint32_t i = (uint32_t)doubled; i > 0; i--)
+        port += port->size;
+    return field_bad(d, port, NULL, "%s %s %u is a duplicate",
+                     protocol_name((uint8_t)(doubled >> 49)), node ? "node port" : "port",
+                     (unsigned)(doubled >> 32 & UINT16_MAX));
 }
 
-static int service_ports(struct decoder *d, const struct field *spec)
+static int service_ports(struct decoder *d, const struct json_value *spec)
 {
     struct service *service = d->out->service;
-    vec_make_room(&service->ports, json_count(json_member(spec->value, "ports")));
-    if (field_each(d, spec, "ports", JSON_OBJECT, add_port, service) || check_numbers(d, spec))
+    const struct json_value *ports = json_find(spec, "ports");
+    vec_make_room(&service->ports, json_count(ports));
+    if (field_each(d, ports, JSON_OBJECT, add_port, service) || check_numbers(d, ports))
         return -1;
     vec_trim(&service->ports);
     if (service->ports.n == 0 && !service->skipped)
-        return field_bad(d, FIELD(spec, "ports"), "missing");
+        return field_bad(d, spec, "ports", "missing");
     return 0;
 }
 
 /* ---- external addresses and allowed sources ---- */
 
-/* Adds address @text to the list of its family. Users and other programs write it, so an invalid
+/* Adds an address to the list of its family. Users and other programs write it, so an invalid
  * address costs only itself. */
-static void add_address(struct decoder *d, const char *text, const struct field *field,
+static void add_address(struct decoder *d, const struct json_value *value,
                         address_vec lists[FAMILY_COUNT])
 {
+    const char *text = value->string;
     enum family family;
     struct address address;
     if (!*text)
         return;
     if (!address_parse(text, &family, &address))
-        field_warn(d, field, "\"%s\" is not an IP address", text);
+        field_warn(d, value, NULL, "\"%s\" is not an IP address", text);
     else if (d->out->service->has_cluster_ip[family])
         vec_push(&lists[family], address);
 }
 
 /* API servers reject special addresses; one that slips through would capture the host's own
  * traffic. */
-static int take_external_ip(struct decoder *d, const struct field *entry, void *ctx)
+static int take_external_ip(struct decoder *d, const struct json_value *entry, void *ctx)
 {
-    const char *text = entry->value->string;
+    const char *text = entry->string;
     enum family family;
     struct address address;
     const char *special =
         address_parse(text, &family, &address) ? address_special(family, &address) : NULL;
     if (special)
-        field_warn(d, entry, "\"%s\" is %s", text, special);
+        field_warn(d, entry, NULL, "\"%s\" is %s", text, special);
     else
-        add_address(d, text, entry, ctx);
+        add_address(d, entry, ctx);
     return 0;
 }
 
 /* In modes other than VIP, the balancer delivers to the nodes itself (docs/behaviour.md 1.2). */
-static int take_ingress(struct decoder *d, const struct field *entry, void *ctx)
+static int take_ingress(struct decoder *d, const struct json_value *entry, void *ctx)
 {
-    const char *ip, *mode;
-    if (field_string(d, entry, "ip", &ip) || field_string(d, entry, "ipMode", &mode))
+    const struct json_value *ip = json_find(entry, "ip");
+    const char *text, *mode;
+    if (field_string(d, ip, &text) || field_string(d, json_find(entry, "ipMode"), &mode))
         return -1;
-    if (ip && (!mode || strcmp(mode, "VIP") == 0))
-        add_address(d, ip, FIELD(entry, "ip"), ctx);
-    return 0;
-}
-
-static int load_balancer_ips(struct decoder *d, const struct field *json,
-                             address_vec lists[FAMILY_COUNT])
-{
-    struct field status, balancer;
-    if (field_object(d, json, "status", &status) ||
-        field_object(d, &status, "loadBalancer", &balancer) ||
-        field_each(d, &balancer, "ingress", JSON_OBJECT, take_ingress, lists))
-        return -1;
+    if (text && (!mode || strcmp(mode, "VIP") == 0))
+        add_address(d, ip, ctx);
     return 0;
 }
 
@@ -248,15 +240,15 @@ struct source_search {
     bool everybody[FAMILY_COUNT];
 };
 
-static int take_source_range(struct decoder *d, const struct field *entry, void *ctx)
+static int take_source_range(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     struct source_search *search = ctx;
     enum family family;
     struct cidr cidr;
-    char *text = trimmed(entry->value->string);
+    char *text = trimmed(entry->string);
     if (!cidr_parse(text, &family, &cidr)) {
         if (*text)
-            field_warn(d, entry, "\"%s\" is not a CIDR", text);
+            field_warn(d, entry, NULL, "\"%s\" is not a CIDR", text);
     } else if (cidr.length == 0) {
         search->everybody[family] = true;
     } else {
@@ -266,10 +258,11 @@ static int take_source_range(struct decoder *d, const struct field *entry, void 
     return 0;
 }
 
-static int source_ranges(struct decoder *d, const struct field *spec, range_vec lists[FAMILY_COUNT])
+static int source_ranges(struct decoder *d, const struct json_value *list,
+                         range_vec lists[FAMILY_COUNT])
 {
     struct source_search search = {.ranges = lists};
-    if (field_each(d, spec, "loadBalancerSourceRanges", JSON_STRING, take_source_range, &search))
+    if (field_each(d, list, JSON_STRING, take_source_range, &search))
         return -1;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         if (search.everybody[family])
@@ -280,13 +273,17 @@ static int source_ranges(struct decoder *d, const struct field *spec, range_vec 
 }
 
 /* Must follow the cluster IPs: only their families are used. */
-static int external_addresses(struct decoder *d, const struct field *json, const struct field *spec)
+static int external_addresses(struct decoder *d, const struct json_value *spec)
 {
     struct outside outside = {0};
-    bool bad =
-        field_each(d, spec, "externalIPs", JSON_STRING, take_external_ip, outside.external_ips) ||
-        load_balancer_ips(d, json, outside.load_balancer_ips) ||
-        source_ranges(d, spec, outside.source_ranges);
+    const struct json_value *status, *balancer;
+    bool bad = field_each(d, json_find(spec, "externalIPs"), JSON_STRING, take_external_ip,
+                          outside.external_ips) ||
+               field_object(d, json_find(d->json, "status"), &status) ||
+               field_object(d, json_find(status, "loadBalancer"), &balancer) ||
+               field_each(d, json_find(balancer, "ingress"), JSON_OBJECT, take_ingress,
+                          outside.load_balancer_ips) ||
+               source_ranges(d, json_find(spec, "loadBalancerSourceRanges"), outside.source_ranges);
     for (int family = 0; family < FAMILY_COUNT; family++) {
         addresses_normalize(&outside.external_ips[family]);
         addresses_normalize(&outside.load_balancer_ips[family]);
@@ -297,7 +294,7 @@ static int external_addresses(struct decoder *d, const struct field *json, const
 
 /* ---- traffic policies and affinity ---- */
 
-static int health_check(struct decoder *d, const struct field *spec, enum service_type type)
+static int health_check(struct decoder *d, const struct json_value *spec, enum service_type type)
 {
     struct service *service = d->out->service;
     uint16_t port;
@@ -306,21 +303,20 @@ static int health_check(struct decoder *d, const struct field *spec, enum servic
     if (type != TYPE_LOAD_BALANCER || !service->external_local)
         return 0;
     if (port == 0)
-        field_warn(d, FIELD(spec, "healthCheckNodePort"),
-                   "missing, so no health check is answered");
+        field_warn(d, spec, "healthCheckNodePort", "missing, so no health check is answered");
     service->health_check_node_port = port;
     return 0;
 }
 
-static int session_affinity(struct decoder *d, const struct field *spec)
+static int session_affinity(struct decoder *d, const struct json_value *spec)
 {
     uint32_t timeout = AFFINITY_TIMEOUT;
-    struct field config, client;
+    const struct json_value *config, *client;
     bool affine;
-    if (field_choice(d, spec, "sessionAffinity", "None", "ClientIP", &affine) ||
-        field_object(d, spec, "sessionAffinityConfig", &config) ||
-        field_object(d, &config, "clientIP", &client) ||
-        field_integer(d, &client, "timeoutSeconds", 1, AFFINITY_TIMEOUT_MOST, &timeout))
+    if (field_choice(d, json_find(spec, "sessionAffinity"), "None", "ClientIP", &affine) ||
+        field_object(d, json_find(spec, "sessionAffinityConfig"), &config) ||
+        field_object(d, json_find(config, "clientIP"), &client) ||
+        field_integer(d, json_find(client, "timeoutSeconds"), 1, AFFINITY_TIMEOUT_MOST, &timeout))
         return -1;
     d->out->service->affinity_timeout = affine ? timeout : 0;
     return 0;
@@ -328,61 +324,60 @@ static int session_affinity(struct decoder *d, const struct field *spec)
 
 /* Unknown policies count as the default, so that Services keep working with a daemon older than the
  * policy. externalTrafficPolicy applies only with external addresses (docs/behaviour.md 1.2). */
-static int policies(struct decoder *d, const struct field *spec, enum service_type type)
+static int policies(struct decoder *d, const struct json_value *spec, enum service_type type)
 {
     struct service *service = d->out->service;
     bool external_local;
-    if (field_choice(d, spec, "externalTrafficPolicy", "Cluster", "Local", &external_local) ||
-        field_choice(d, spec, "internalTrafficPolicy", "Cluster", "Local",
+    if (field_choice(d, json_find(spec, "externalTrafficPolicy"), "Cluster", "Local",
+                     &external_local) ||
+        field_choice(d, json_find(spec, "internalTrafficPolicy"), "Cluster", "Local",
                      &service->internal_local))
         return -1;
-    service->external_local =
-        external_local &&
-        (type != TYPE_CLUSTER_IP || !json_is_empty(json_member(spec->value, "externalIPs")));
+    service->external_local = external_local && (type != TYPE_CLUSTER_IP ||
+                                                 !json_is_empty(json_find(spec, "externalIPs")));
     return health_check(d, spec, type) || session_affinity(d, spec) ? -1 : 0;
 }
 
 /* ---- Service ---- */
 
-int decode_service(struct decoder *d, const struct field *json)
+int decode_service(struct decoder *d)
 {
     struct service *service = d->out->service = xcalloc(1, sizeof(*service));
-    struct field metadata, spec;
+    const struct json_value *metadata = json_find(d->json, "metadata"), *spec;
     enum service_type type;
     service->id = xstrdup(d->out->id);
     service->created = INT64_MAX;
-    if (field_object(d, json, "metadata", &metadata) ||
-        field_time(d, &metadata, "creationTimestamp", &service->created) ||
-        field_object(d, json, "spec", &spec))
+    if (field_time(d, json_find(metadata, "creationTimestamp"), &service->created) ||
+        field_object(d, json_find(d->json, "spec"), &spec))
         return -1;
-    if (!spec.value)
-        return field_bad(d, &spec, "missing");
-    if (service_type(d, &spec, &type) || cluster_ips(d, &spec, type) || service_ports(d, &spec))
+    if (!spec)
+        return field_bad(d, NULL, "spec", "missing");
+    if (service_type(d, json_find(spec, "type"), &type) || cluster_ips(d, spec, type) ||
+        service_ports(d, spec))
         return -1;
     service->type = (uint8_t)type;
-    if (!service->skipped && (external_addresses(d, json, &spec) || policies(d, &spec, type)))
+    if (!service->skipped && (external_addresses(d, spec) || policies(d, spec, type)))
         return -1;
-    service->warnings = field_take_warnings(d);
     return 0;
 }
 
 /* ---- ServiceCIDR ---- */
 
-static int add_cidr(struct decoder *d, const struct field *entry, void *ctx)
+static int add_cidr(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     struct service_cidr *service_cidr = ctx;
     return field_cidr(d, entry, service_cidr->has_cidr, service_cidr->cidr);
 }
 
-int decode_service_cidr(struct decoder *d, const struct field *json)
+int decode_service_cidr(struct decoder *d)
 {
     struct service_cidr *service_cidr = d->out->service_cidr = xcalloc(1, sizeof(*service_cidr));
-    struct field spec;
+    const struct json_value *spec;
     service_cidr->id = xstrdup(d->out->id);
-    if (field_object(d, json, "spec", &spec) ||
-        field_each(d, &spec, "cidrs", JSON_STRING, add_cidr, service_cidr))
+    if (field_object(d, json_find(d->json, "spec"), &spec))
         return -1;
-    if (json_is_empty(json_member(spec.value, "cidrs")))
-        return field_bad(d, FIELD(&spec, "cidrs"), "missing");
-    return 0;
+    const struct json_value *cidrs = json_member(spec, "cidrs");
+    if (field_each(d, cidrs, JSON_STRING, add_cidr, service_cidr))
+        return -1;
+    return json_is_empty(cidrs) ? field_bad(d, NULL, "spec.cidrs", "missing") : 0;
 }
