@@ -50,8 +50,9 @@ void alloc_settle(void);
  * burst. */
 void alloc_give_back(void);
 
-/** Reports lack of memory and ends the process. */
+/** Reports lack of memory and ends the process; the second, if a library returned NULL as @p. */
 _Noreturn void alloc_failed(void);
+void *alloc_check(void *p) __attribute__((returns_nonnull));
 
 /*
  * Errors. A function that can fail returns 0 or -1 and takes a struct error. On failure it sets a

@@ -333,17 +333,16 @@ int nft_socket_dump(struct nft_socket *socket, enum family family, const struct 
  * request and finds its place by counting from the start, so a change between two pieces may skip
  * or repeat elements. */
 struct element_dump;
-
-/** Requests all elements of a set. NULL on error. */
-struct element_dump *element_dump_open(enum family family, const char *table, const char *set,
-                                       struct error *err);
-void element_dump_close(struct element_dump *dump);
-
 enum element_dump_state { DUMP_GOES_ON, DUMP_ENDED, DUMP_FAILED };
 
-/** Passes the next piece (about 32 KiB) to @fn. Does not block. @err is set on DUMP_FAILED. */
-enum element_dump_state element_dump_step(struct element_dump *dump, nft_element_fn fn, void *ctx,
-                                          struct error *err);
+/** Passes the next piece of a set (about 32 KiB) to @fn. Does not block. The first call, with
+ * *@dump NULL, requests the elements; *@dump is NULL again after the end or a failure (@err). */
+enum element_dump_state element_dump_step(struct element_dump **dump, enum family family,
+                                          const char *table, const char *set, nft_element_fn fn,
+                                          void *ctx, struct error *err);
+
+/** Ends a dump early; *@dump may be NULL. */
+void element_dump_close(struct element_dump **dump);
 
 /*
  * ---- other programs: table_monitor.c ----

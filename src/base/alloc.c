@@ -15,6 +15,13 @@ _Noreturn void alloc_failed(void)
     abort();
 }
 
+void *alloc_check(void *p)
+{
+    if (!p)
+        alloc_failed();
+    return p;
+}
+
 static void *json_alloc(size_t size)
 {
     return xreallocarray(NULL, size, 1);
@@ -37,10 +44,7 @@ void alloc_give_back(void)
 
 void *xcalloc(size_t n, size_t size)
 {
-    void *p = calloc(n ? n : 1, size ? size : 1);
-    if (!p)
-        alloc_failed();
-    return p;
+    return alloc_check(calloc(n ? n : 1, size ? size : 1));
 }
 
 void *xreallocarray(void *p, size_t n, size_t size)
@@ -49,10 +53,7 @@ void *xreallocarray(void *p, size_t n, size_t size)
         free(p);
         return NULL;
     }
-    void *q = reallocarray(p, n, size);
-    if (!q)
-        alloc_failed();
-    return q;
+    return alloc_check(reallocarray(p, n, size));
 }
 
 /* ---- texts ---- */

@@ -131,9 +131,7 @@ cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
     bool no_server = false;
     if (!address)
         return NULL;
-    CURL *curl = curl_easy_init();
-    if (!curl)
-        alloc_failed();
+    CURL *curl = alloc_check(curl_easy_init());
     char *url = make_url(address, path, query);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");

@@ -264,9 +264,7 @@ static void draw(struct top *t, const char *error)
     const char *keys = t->fixed ? "" : t->service ? "  escape back" : "  enter endpoints";
     char *text = NULL, *rest;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        alloc_failed();
+    FILE *out = alloc_check(open_memstream(&text, &size));
     cJSON *facts = visible_facts(t);
     fprintf(out, "%s%s, by %s%s%s\n", t->service ? "Endpoints of " : "Services",
             t->service ? t->service : "", orders[t->order].name, error ? ": " : "",

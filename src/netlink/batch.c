@@ -164,9 +164,8 @@ static struct nlmsghdr *new_table(struct nft_batch *batch, uint32_t flags)
 void nft_batch_add_table(struct nft_batch *batch, bool owned, const char *comment)
 {
     struct nlmsghdr *message = new_table(batch, owned ? NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT : 0);
-    struct nftnl_udata_buf *udata = nftnl_udata_buf_alloc(NFTNL_UDATA_COMMENT_MAXLEN + 8);
-    if (!udata)
-        alloc_failed();
+    struct nftnl_udata_buf *udata =
+        alloc_check(nftnl_udata_buf_alloc(NFTNL_UDATA_COMMENT_MAXLEN + 8));
     nftnl_udata_put_strz(udata, NFTNL_UDATA_TABLE_COMMENT, comment);
     put_bytes(message, NFTA_TABLE_USERDATA, nftnl_udata_buf_data(udata),
               nftnl_udata_buf_len(udata));

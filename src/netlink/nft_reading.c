@@ -218,15 +218,16 @@ struct element_dump {
     _Alignas(struct nlmsghdr) char buffer[PIECE_SIZE];
 };
 
-void element_dump_close(struct element_dump *dump)
+void element_dump_close(struct element_dump **dump)
 {
-    if (dump && dump->reply.nl)
-        mnl_socket_close(dump->reply.nl);
-    free(dump);
+    if (*dump && (*dump)->reply.nl)
+        mnl_socket_close((*dump)->reply.nl);
+    free(*dump);
+    *dump = NULL;
 }
 
-struct element_dump *element_dump_open(enum family family, const char *table, const char *set,
-                                       struct error *err)
+static struct element_dump *open_dump(enum family family, const char *table, const char *set,
+                                      struct error *err)
 {
     const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
     struct element_dump *dump = xcalloc(1, sizeof(*dump));
@@ -242,22 +243,27 @@ struct element_dump *element_dump_open(enum family family, const char *table, co
         return dump;
     if (nl)
         error_set(err, "cannot request the elements of %s: %s", set, strerror(errno));
-    element_dump_close(dump);
+    element_dump_close(&dump);
     return NULL;
 }
 
-enum element_dump_state element_dump_step(struct element_dump *dump, nft_element_fn fn, void *ctx,
-                                          struct error *err)
+enum element_dump_state element_dump_step(struct element_dump **dump, enum family family,
+                                          const char *table, const char *set, nft_element_fn fn,
+                                          void *ctx, struct error *err)
 {
-    dump->reading.fn = fn;
-    dump->reading.ctx = ctx;
-    int result = netlink_receive(&dump->reply);
+    if (!*dump)
+        *dump = open_dump(family, table, set, err);
+    if (!*dump)
+        return DUMP_FAILED;
+    (*dump)->reading.fn = fn;
+    (*dump)->reading.ctx = ctx;
+    const int result = netlink_receive(&(*dump)->reply);
     if (result > 0 || (result < 0 && errno == EAGAIN))
         return DUMP_GOES_ON;
-    if (result == 0)
-        return DUMP_ENDED;
-    error_set(err, "cannot read elements: %s", strerror(errno));
-    return DUMP_FAILED;
+    if (result < 0)
+        error_set(err, "cannot read elements: %s", strerror(errno));
+    element_dump_close(dump);
+    return result == 0 ? DUMP_ENDED : DUMP_FAILED;
 }
 
 /* ---- rules and chains ---- */
@@ -270,9 +276,7 @@ struct rule_reading {
 static int on_rule(const struct nlmsghdr *header, void *data)
 {
     const struct rule_reading *reading = data;
-    struct nftnl_rule *rule = nftnl_rule_alloc();
-    if (!rule)
-        alloc_failed();
+    struct nftnl_rule *rule = alloc_check(nftnl_rule_alloc());
     int result = nftnl_rule_nlmsg_parse(header, rule);
     if (result == 0)
         reading->fn(reading->ctx, rule);
@@ -298,9 +302,7 @@ struct chain_reading {
 static int on_chain(const struct nlmsghdr *header, void *data)
 {
     const struct chain_reading *reading = data;
-    struct nftnl_chain *chain = nftnl_chain_alloc();
-    if (!chain)
-        alloc_failed();
+    struct nftnl_chain *chain = alloc_check(nftnl_chain_alloc());
     int result = nftnl_chain_nlmsg_parse(header, chain);
     if (result == 0 && strcmp(nftnl_chain_get_str(chain, NFTNL_CHAIN_TABLE), reading->table) == 0)
         reading->fn(reading->ctx, chain);

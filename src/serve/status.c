@@ -203,9 +203,7 @@ char *status_text(const struct snapshot *now)
 {
     char *text;
     size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        alloc_failed();
+    FILE *out = alloc_check(open_memstream(&text, &length));
     cJSON *facts = status_facts(now);
     view_print(view_status, facts, &(struct view_style){0}, out);
     cJSON_Delete(facts);

@@ -365,9 +365,7 @@ static int parse_server(struct api_connection *c, CURLU *url, struct error *err)
     c->authority = xstrndup(authority, strcspn(authority, "/"));
     if (c->secure && name && set_server_name(c, url, name, err) < 0)
         return -1;
-    char *base = url_part(url, CURLUPART_URL);
-    if (!base)
-        alloc_failed();
+    char *base = alloc_check(url_part(url, CURLUPART_URL));
     size_t length = strlen(base);
     while (length > 0 && base[length - 1] == '/')
         length--;
@@ -386,9 +384,7 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
     credential_init(&c->client_key, CREDENTIAL_KEY, "client key", config->client_key_data,
                     config->client_key_file);
     c->proxy = proxy_for_curl(config->proxy_url);
-    CURLU *url = curl_url();
-    if (!url)
-        alloc_failed();
+    CURLU *url = alloc_check(curl_url());
     int rc = parse_server(c, url, err);
     curl_url_cleanup(url);
     if (rc < 0)

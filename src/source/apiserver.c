@@ -201,9 +201,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 /* Takes @line and wipes it, as it may contain the token. */
 static void add_header(struct api_request *request, char *line)
 {
-    struct curl_slist *list = curl_slist_append(request->headers, line);
-    if (!list)
-        alloc_failed();
+    struct curl_slist *list = alloc_check(curl_slist_append(request->headers, line));
     request->headers = list;
     explicit_bzero(line, strlen(line));
     free(line);
@@ -621,9 +619,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     /* Runs after pending input: a pause of the daemon is not silence of the server. */
     ev_set_priority(&a->liveness, EV_MINPRI);
     a->nudge.data = a->liveness.data = a;
-    a->multi = curl_multi_init();
-    if (!a->multi)
-        alloc_failed();
+    a->multi = alloc_check(curl_multi_init());
     curl_multi_setopt(a->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
     curl_multi_setopt(a->multi, CURLMOPT_SOCKETDATA, a);
     curl_multi_setopt(a->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
@@ -671,9 +667,7 @@ struct api_request *apiserver_send(struct apiserver *a, const char *path,
     request->method = write ? write->method : "GET";
     request->timed = !strstr(path, "watch=true");
     request->begun_at = clock_monotonic();
-    request->easy = curl_easy_init();
-    if (!request->easy)
-        alloc_failed();
+    request->easy = alloc_check(curl_easy_init());
     if (set_headers(request, write, err) < 0 ||
         set_options(request, path, write, timeout, err) < 0) {
         request_free(request);

@@ -125,7 +125,6 @@ static void finish_ranges(struct audit *audit, struct ruleset *rs, enum table_se
 
 void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
 {
-    whole = whole && rs->kernel_known;
     if (set_owner(set) == OWNER_RANGES)
         finish_ranges(audit, rs, set, whole);
     else if (set_is_plain(set))
@@ -145,22 +144,15 @@ void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
 
 /* ---- piece by piece ---- */
 
-struct taking {
-    struct audit *audit;
-    struct ruleset *rs;
-};
-
 static void on_element(void *ctx, const struct nft_element *element)
 {
-    const struct taking *taking = ctx;
-    if (taking->rs->kernel_known)
-        audit_take(taking->audit, taking->rs, taking->audit->set, element);
+    struct audit *audit = ctx;
+    audit_take(audit, audit->ruleset, audit->set, element);
 }
 
 void audit_stop(struct audit *audit)
 {
-    element_dump_close(audit->dump);
-    audit->dump = NULL;
+    element_dump_close(&audit->dump);
     boundaries_clear(&audit->boundaries);
     vec_free(&audit->seen);
 }
@@ -169,12 +161,11 @@ void audit_stop(struct audit *audit)
 static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
-    struct taking taking = {audit, rs};
+    audit->ruleset = rs;
     enum element_dump_state state = DUMP_FAILED;
-    if (!audit->dump && rs->kernel_known)
-        audit->dump = element_dump_open(rs->family, RULESET_TABLE, set_name(audit->set), &err);
-    if (audit->dump)
-        state = element_dump_step(audit->dump, on_element, &taking, &err);
+    if (rs->kernel_known)
+        state = element_dump_step(&audit->dump, rs->family, RULESET_TABLE, set_name(audit->set),
+                                  on_element, audit, &err);
     if (err.text)
         log_debug(2, "audit", "family=%s %s", family_name(rs->family), err.text);
     error_clear(&err);

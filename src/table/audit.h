@@ -12,6 +12,7 @@
 
 /* Progress of an audit. Starts zeroed. */
 struct audit {
+    struct ruleset *ruleset;
     enum table_set set;
     struct element_dump *dump;    /* of the set; NULL: not begun */
     struct boundaries boundaries; /* in a set of ranges */

@@ -345,7 +345,7 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
 
 void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now)
 {
-    if (instances_unused(&rs->instances) == 0)
+    if (rs->instances.unused == 0)
         rs->collect_time = 0;
     else if (rs->collect_time == 0)
         rs->collect_time = now + LOOK_PERIOD;
@@ -358,6 +358,6 @@ void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now)
         delete_instances(rs, socket, &idle);
     else
         rs->collect_wait = LOOK_PERIOD;
-    rs->collect_time = instances_unused(&rs->instances) > 0 ? now + rs->collect_wait : 0;
+    rs->collect_time = rs->instances.unused > 0 ? now + rs->collect_wait : 0;
     vec_free(&idle);
 }

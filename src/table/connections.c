@@ -31,8 +31,7 @@ struct counted_port {
 /* Ends a reading. */
 static void stop(struct connections *c)
 {
-    element_dump_close(c->dump);
-    c->dump = NULL;
+    element_dump_close(&c->dump);
     for (int set = 0; set < COUNTING_SETS; set++)
         vec_free(&c->unused[set]);
     c->running = false;
@@ -215,8 +214,7 @@ static bool is_to_read(const struct ruleset *rs)
 static void end_set(struct ruleset *rs)
 {
     struct connections *c = &rs->connections;
-    element_dump_close(c->dump);
-    c->dump = NULL;
+    element_dump_close(&c->dump);
     say_full(rs);
     if (c->elements < COLLECT_FROM)
         vec_free(&c->unused[c->set]);
@@ -235,10 +233,9 @@ static void step(struct ruleset *rs)
     struct connections *c = &rs->connections;
     struct error err = {0};
     enum element_dump_state state = DUMP_ENDED;
-    if (!c->dump && is_to_read(rs))
-        c->dump = element_dump_open(rs->family, RULESET_TABLE, set_names[c->set], &err);
-    if (c->dump)
-        state = element_dump_step(c->dump, on_element, rs, &err);
+    if (is_to_read(rs))
+        state = element_dump_step(&c->dump, rs->family, RULESET_TABLE, set_names[c->set],
+                                  on_element, rs, &err);
     if (err.text)
         log_debug(2, "connections", "family=%s %s", nft_family_name(rs->family), err.text);
     error_clear(&err);

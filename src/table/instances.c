@@ -125,11 +125,6 @@ void instances_become(struct instances *instances, const instance_vec *found)
         instances_add(instances, *instance);
 }
 
-size_t instances_unused(const struct instances *instances)
-{
-    return instances->unused;
-}
-
 void instances_look_for_idle(struct instances *instances, instance_vec *out)
 {
     vec_clear(out);

@@ -44,8 +44,7 @@ void instances_use(struct instances *instances, struct instance instance, bool m
 /** Sets the existing instances to exactly those of @found. */
 void instances_become(struct instances *instances, const instance_vec *found);
 
-/** The number of unused instances; and, sorted, those that were also unused at the last check. */
-size_t instances_unused(const struct instances *instances);
+/** Returns, sorted, the unused instances that were also unused at the last check. */
 void instances_look_for_idle(struct instances *instances, instance_vec *out);
 
 /** Appends all existing instances to @out; with @used, all used ones, whether they exist or not. */

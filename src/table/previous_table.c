@@ -28,9 +28,7 @@ static void on_chain(void *ctx, struct nftnl_chain *chain)
     if (!nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM))
         return;
     const char *name = nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME);
-    struct nftnl_chain *shadow = nftnl_chain_alloc();
-    if (!shadow)
-        alloc_failed();
+    struct nftnl_chain *shadow = alloc_check(nftnl_chain_alloc());
     char *early = name_of_shadow(name);
     nftnl_chain_set_str(shadow, NFTNL_CHAIN_NAME, early);
     nftnl_chain_set_str(shadow, NFTNL_CHAIN_TYPE, nftnl_chain_get_str(chain, NFTNL_CHAIN_TYPE));

@@ -123,9 +123,7 @@ static void put_typeof(struct nftnl_udata_buf *buf, uint8_t attribute, const str
 
 static void put_user_data(struct nftnl_set *set, const struct data *key, const struct data *value)
 {
-    struct nftnl_udata_buf *buf = nftnl_udata_buf_alloc(UDATA_ROOM);
-    if (!buf)
-        alloc_failed();
+    struct nftnl_udata_buf *buf = alloc_check(nftnl_udata_buf_alloc(UDATA_ROOM));
     nftnl_udata_put_u32(buf, NFTNL_UDATA_SET_KEYBYTEORDER, key->order);
     if (value->n)
         nftnl_udata_put_u32(buf, NFTNL_UDATA_SET_DATABYTEORDER, value->order);

@@ -86,29 +86,20 @@ static bool take_set(struct reader *r, char name[NAME_SIZE])
     return *r->rest == '@' && r->rest[1] != ' ' && r->rest++ && take_name(r, name);
 }
 
-/* The end of the number at @text; NULL if there is none or it is too large. */
-static const char *read_number(const char *text, int base, uint32_t most, uint32_t *number)
-{
-    char *end;
-    unsigned long long value = strtoull(text, &end, base);
-    *number = (uint32_t)value;
-    return isxdigit((unsigned char)*text) && value <= most ? end : NULL;
-}
-
 /* Consumes a number, or two hexadecimal ones of 16 bits separated by a colon. */
 static bool take_number(struct reader *r, const char *unit, uint32_t *number)
 {
-    size_t length = next_word(r);
-    const char *end;
-    if (memchr(r->rest, ':', length)) {
-        uint32_t high, low = 0;
-        end = read_number(r->rest, 16, UINT16_MAX, &high);
-        end = end && *end == ':' ? read_number(end + 1, 16, UINT16_MAX, &low) : NULL;
-        *number = high << 16 | low;
-    } else {
-        end = read_number(r->rest, 0, UINT32_MAX, number);
-    }
-    if (!end || strncmp(end, unit, strlen(unit)) != 0 || end + strlen(unit) != r->rest + length)
+    const size_t length = next_word(r);
+    const bool is_classid = memchr(r->rest, ':', length);
+    char *end;
+    if (!isxdigit((unsigned char)*r->rest))
+        return false;
+    unsigned long long value = strtoull(r->rest, &end, is_classid ? 16 : 0);
+    if (is_classid && *end == ':')
+        value = value << 16 | strtoull(end + 1, &end, 16);
+    *number = (uint32_t)value;
+    if (value > UINT32_MAX || strncmp(end, unit, strlen(unit)) != 0 ||
+        end + strlen(unit) != r->rest + length)
         return false;
     r->rest += length;
     return true;
@@ -124,9 +115,7 @@ struct attribute {
 static struct nftnl_expr *add_expression(struct reader *r, const char *kind,
                                          const struct attribute *attributes, size_t n)
 {
-    struct nftnl_expr *expr = nftnl_expr_alloc(kind);
-    if (!expr)
-        alloc_failed();
+    struct nftnl_expr *expr = alloc_check(nftnl_expr_alloc(kind));
     for (size_t i = 0; i < n; i++)
         nftnl_expr_set_u32(expr, attributes[i].type, attributes[i].value);
     nftnl_rule_add_expr(r->rule, expr);
@@ -405,9 +394,7 @@ static struct nftnl_expr *add_dynset(struct reader *r, uint32_t op, const char *
  * has room. */
 static void add_count(struct reader *r, const char *set)
 {
-    struct nftnl_expr *counter = nftnl_expr_alloc("counter");
-    if (!counter)
-        alloc_failed();
+    struct nftnl_expr *counter = alloc_check(nftnl_expr_alloc("counter"));
     nftnl_expr_set_u64(counter, NFTNL_EXPR_CTR_PACKETS, 0);
     nftnl_expr_set_u64(counter, NFTNL_EXPR_CTR_BYTES, 0);
     nftnl_expr_set(add_dynset(r, NFT_DYNSET_OP_UPDATE, set), NFTNL_EXPR_DYNSET_EXPR, counter, 0);

@@ -42,9 +42,7 @@ uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning)
     char *text = NULL;
     size_t size = 0;
     uint64_t hash = 0xcbf29ce484222325;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        alloc_failed();
+    FILE *out = alloc_check(open_memstream(&text, &size));
     fprintf(out, "%u%c", meaning, 0);
     vec_each (&layout->sets, set)
         fprintf(out, "%s%c%s%c%s%c%s%c%u%c", set->is_map ? "map" : "set", 0, set->name, 0,
@@ -108,14 +106,12 @@ static void open_set(struct parser *p, const char *name, bool is_map)
 
 static void open_chain(struct parser *p, const char *name)
 {
-    struct layout_chain chain = {
-        .name = xstrdup(name), .comment = p->comment, .chain = nftnl_chain_alloc()};
-    if (!chain.chain)
-        alloc_failed();
-    nftnl_chain_set_str(chain.chain, NFTNL_CHAIN_NAME, name);
-    vec_push(&p->layout->chains, chain);
+    vec_push(&p->layout->chains, (struct layout_chain){.name = xstrdup(name)});
     p->chain = &p->layout->chains.v[p->layout->chains.n - 1];
+    p->chain->chain = alloc_check(nftnl_chain_alloc());
+    p->chain->comment = p->comment;
     p->comment = NULL;
+    nftnl_chain_set_str(p->chain->chain, NFTNL_CHAIN_NAME, name);
 }
 
 static int open_block(struct parser *p, const char *text)
@@ -143,9 +139,7 @@ static int close_block(struct parser *p)
         return 0;
     if (!set->declaration)
         return error_set(p->err, "no type for %s", set->name);
-    set->set = nftnl_set_alloc();
-    if (!set->set)
-        alloc_failed();
+    set->set = alloc_check(nftnl_set_alloc());
     return set_declare(set, p->err) ? error_prefix(p->err, "%s", set->name) : 0;
 }
 
@@ -208,9 +202,7 @@ static int hook_line(struct parser *p, const char *text)
 
 static int rule_line(struct parser *p, const char *text)
 {
-    struct nftnl_rule *rule = nftnl_rule_alloc();
-    if (!rule)
-        alloc_failed();
+    struct nftnl_rule *rule = alloc_check(nftnl_rule_alloc());
     vec_push(&p->chain->rules, (struct layout_rule){xstrdup(text), rule});
     nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, p->chain->name);
     return statements_add(text, p->family, rule, p->err);
@@ -269,9 +261,7 @@ static int take_line(struct parser *p, const char *line, size_t length)
     char *text = NULL;
     size_t size = 0;
     const char *comment = memchr(line, '#', length);
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        alloc_failed();
+    FILE *out = alloc_check(open_memstream(&text, &size));
     int result = fill_in(p, line, comment ? (size_t)(comment - line) : length, out);
     if (fclose(out))
         alloc_failed();

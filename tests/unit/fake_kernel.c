@@ -287,35 +287,18 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
 }
 
 /* All of a set is one piece. */
-struct element_dump {
-    enum family family;
-    char *set;
-};
-
-struct element_dump *element_dump_open(enum family family, const char *table, const char *set,
-                                       struct error *err)
+enum element_dump_state element_dump_step(struct element_dump **dump, enum family family,
+                                          const char *table, const char *set, nft_element_fn fn,
+                                          void *ctx, struct error *err)
 {
-    struct element_dump *dump = xcalloc(1, sizeof(*dump));
-    (void)err;
-    ck_assert_str_eq(table, RULESET_TABLE);
-    *dump = (struct element_dump){family, xstrdup(set)};
-    return dump;
-}
-
-enum element_dump_state element_dump_step(struct element_dump *dump, nft_element_fn fn, void *ctx,
-                                          struct error *err)
-{
-    struct nft_socket *any = (struct nft_socket *)dump;
-    return nft_socket_read_elements(any, dump->family, RULESET_TABLE, dump->set, fn, ctx, err)
+    return nft_socket_read_elements((struct nft_socket *)dump, family, table, set, fn, ctx, err)
                ? DUMP_FAILED
                : DUMP_ENDED;
 }
 
-void element_dump_close(struct element_dump *dump)
+void element_dump_close(struct element_dump **dump)
 {
-    if (dump)
-        free(dump->set);
-    free(dump);
+    ck_assert_ptr_null(*dump);
 }
 
 int nft_socket_get_elements(struct nft_socket *s, enum family family, const char *table,
