@@ -99,9 +99,6 @@ struct endpoint_delta {
 
 typedef VEC(struct endpoint_delta) endpoint_delta_vec;
 
-/** Whether the slice has, or had, a port for this service port of the same Service and family. */
-bool slice_change_concerns(const struct slice_change *change, const struct service_port_ref *ref);
-
 /** What the change does to endpoint_slice_cache_merge() of @ref: one delta for each changed
  * endpoint, borrowed until the next call. The cost depends on this slice alone, not on the others
  * of its Service. */

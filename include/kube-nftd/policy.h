@@ -116,7 +116,7 @@ struct port_state {
     bool whole : 1;          /* sync all endpoints, not only the deltas */
     bool passed : 1;         /* its backends were passed to the table */
     bool has_any : 1;        /* selection.has_any of the last decision */
-    bool lacks_internal : 1; /* as counted by policy_ports_without_local() */
+    bool lacks_internal : 1; /* as counted in policy_view.without_local */
     bool lacks_external : 1;
 };
 
@@ -153,7 +153,7 @@ struct claim {
     struct claim *next_of_port;
     struct claim *next_of_target;
     uint8_t kinds;   /* of enum claim_kind; 0: new, does not count yet */
-    uint8_t renewed; /* the next kinds, between claims_renew() and claims_end() */
+    uint8_t renewed; /* the next kinds, while the port's claims are renewed */
     bool logged;     /* logged as losing to the current winner */
 };
 

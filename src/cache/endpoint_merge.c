@@ -331,12 +331,6 @@ static struct slice_ports ports_of(const struct endpoint_slice *slice,
                  : (struct slice_ports){0};
 }
 
-bool slice_change_concerns(const struct slice_change *change, const struct service_port_ref *ref)
-{
-    const struct endpoint_merge *merge = change->merge;
-    return ports_of(merge->before, ref).n > 0 || ports_of(merge->after, ref).n > 0;
-}
-
 const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
                                               const struct service_port_ref *ref)
 {

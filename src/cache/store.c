@@ -61,12 +61,7 @@ static bool equal(const struct object_store *store, const void *a, const void *b
 
 static void free_object(const struct object_store *store, void *object)
 {
-    if (store->kind == KIND_SERVICE)
-        service_free(object);
-    else if (store->kind == KIND_ENDPOINTSLICE)
-        endpoint_slice_free(object);
-    else
-        service_cidr_free(object);
+    object_clear(&(struct object){.kind = store->kind, .payload = object});
 }
 
 /* Moves what equal() does not compare to @known, and frees @object. */
@@ -171,15 +166,19 @@ static void free_past(struct entry *entry)
     entry->past = NULL;
 }
 
+static void free_entry(struct object_store *store, struct entry *entry)
+{
+    hash_table_remove(&store->entries, &entry->link);
+    if (entry->object)
+        free_object(store, entry->object);
+    free_past(entry);
+    free(entry);
+}
+
 void store_clear(struct object_store *store)
 {
-    hash_table_each (&store->entries, struct entry, entry) {
-        hash_table_remove(&store->entries, &entry->link);
-        if (entry->object)
-            free_object(store, entry->object);
-        free_past(entry);
-        free(entry);
-    }
+    hash_table_each (&store->entries, struct entry, entry)
+        free_entry(store, entry);
     vec_free(&store->with_past);
 }
 
@@ -325,13 +324,14 @@ static void sweep(struct object_store *store)
             store->with_past.v[n++] = entry;
             continue;
         }
-        if (!entry->object)
-            hash_table_remove(&store->entries, &entry->link);
-        free_past(entry);
-        if (!entry->object)
-            free(entry);
+        if (entry->object)
+            free_past(entry);
+        else
+            free_entry(store, entry);
     }
     store->with_past.n = store->kept = n;
+    if (n == 0)
+        vec_clear_few(&store->with_past);
 }
 
 void store_apply(struct object_store *store, const bool applied[FAMILY_COUNT])

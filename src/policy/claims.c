@@ -282,35 +282,26 @@ static const struct claim *first_of(const struct frontend_state *target)
     return first;
 }
 
-static int compare_frontends(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct frontend));
-}
-
+/* Linear: an API server has few. */
 static bool is_reserved(const struct policy *policy, const struct frontend *frontend)
 {
     for (int i = 0; i < RESERVED_LISTS; i++)
-        if (policy->reserved[i].n && bsearch(frontend, policy->reserved[i].v, policy->reserved[i].n,
-                                             sizeof(*frontend), compare_frontends))
-            return true;
+        vec_each (&policy->reserved[i], it)
+            if (memcmp(it, frontend, sizeof(*it)) == 0)
+                return true;
     return false;
 }
 
 void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends)
 {
-    frontend_vec *known = &policy->reserved[which], before = *known;
-    if (frontends.n)
-        qsort(frontends.v, frontends.n, sizeof(*frontends.v), compare_frontends);
-    *known = frontends;
-    if (before.n != frontends.n ||
-        (before.n && memcmp(before.v, frontends.v, before.n * sizeof(*before.v)) != 0)) {
-        const frontend_vec *both[] = {&before, known};
-        for (int i = 0; i < 2; i++) {
-            vec_each (both[i], frontend) {
-                struct frontend_state *target = find(policy, frontend);
-                if (target && target->reserved != is_reserved(policy, frontend))
-                    claims_mark(policy, target, QUEUE_FEW);
-            }
+    frontend_vec before = policy->reserved[which];
+    const frontend_vec *both[] = {&before, &frontends};
+    policy->reserved[which] = frontends;
+    for (int i = 0; i < 2; i++) {
+        vec_each (both[i], frontend) {
+            struct frontend_state *target = find(policy, frontend);
+            if (target && target->reserved != is_reserved(policy, frontend))
+                claims_mark(policy, target, QUEUE_FEW);
         }
     }
     vec_free(&before);

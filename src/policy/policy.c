@@ -78,8 +78,8 @@ static bool change_port(struct policy *policy, struct port_state *port,
     const struct service_port_ref ref = port_state_ref(port);
     bool recheck = false;
     unsigned seen = 0;
-    if (port->whole)
-        return slice_change_concerns(change, &ref);
+    if (port->whole) /* dirty, and whatever changed will be part of the decision */
+        return true;
     const endpoint_delta_vec *deltas = slice_change_deltas(change, &ref);
     if (deltas->n == 0)
         return false;

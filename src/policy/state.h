@@ -38,7 +38,7 @@ struct policy {
     } dirty[QUEUES];
     uint32_t last_id; /* of a port */
 
-    frontend_vec reserved[RESERVED_LISTS]; /* for the API server; sorted */
+    frontend_vec reserved[RESERVED_LISTS]; /* for the API server */
     bool api_server_changed;               /* slices of its Service changed */
     size_t conflicts;                      /* frontends with more than one claim */
     size_t withheld;                       /* claimed frontends without winner since reserved */
@@ -156,7 +156,7 @@ void claims_unmark(struct policy *policy, struct frontend_state *target, enum qu
  */
 const struct claim *claims_decide(struct policy *policy, struct frontend_state *target);
 
-/* ---- routes.c: passes decisions to the tables, and UDP frontends to the flow cleaner ---- */
+/* ---- routes.c: passes decisions to the tables, the flow cleaner and the health checks ---- */
 
 /* The number of source ranges that cost as much as one backend, to pass on and program. */
 #define RANGES_A_BACKEND 32
@@ -179,8 +179,6 @@ bool routes_change_port(struct policy *policy, struct port_state *port);
 
 /** Removes the backends of a removed port. */
 void routes_remove_port(struct policy *policy, struct port_state *port);
-
-/* ---- health_checks.c: healthCheckNodePorts and their endpoint counts ---- */
 
 /** Marks the health check of a Service, current or former, dirty. */
 void health_checks_mark(struct policy *policy, const char *service_id);
