@@ -118,123 +118,64 @@ static void compare_slices(struct endpoint_merge *merge)
         merge->differ = merge->differ || !is_same(pair->before, pair->after);
 }
 
-/* ---- the index of addresses ---- */
+/* ---- copies in other slices ---- */
 
-/* Above this average the number of buckets doubles. */
-#define MOST_IN_BUCKET 32
+/* A Bloom filter: each address sets two bits of one word. A change in a Service with many slices
+ * looks up its addresses in all of them. */
+struct address_filter {
+    size_t room; /* addresses that may be added before the filter is made anew */
+    size_t mask; /* number of words minus 1 */
+    uint64_t words[];
+};
 
-static uint32_t rank_of(const struct address *address, bool terminates)
+static uint64_t bits_of(uint64_t hash)
 {
-    return (uint32_t)(address_hash(address, 0) & ~UINT64_C(1)) | terminates;
+    return UINT64_C(1) << (hash & 63) | UINT64_C(1) << (hash >> 6 & 63);
 }
 
-static address_bucket *bucket_of(const struct address_index *index, uint32_t rank)
+static void add_to_filter(struct address_filter *filter, const struct address *address)
 {
-    return &index->buckets[index->bits ? rank >> (32 - index->bits) : 0];
+    const uint64_t hash = address_hash(address, 0);
+    filter->words[hash >> 12 & filter->mask] |= bits_of(hash);
 }
 
-/* The position of (@rank, slice @id) in @bucket, or where to insert it. */
-static size_t place_of(const struct address_index *index, const address_bucket *bucket,
-                       uint32_t rank, const char *id)
+/* With 16 to 32 bits an address, one lookup in a hundred scans the slice in vain. */
+static struct address_filter *make_filter(const struct endpoint_slice *slice)
 {
-    size_t low = 0, high = bucket->n;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const struct indexed_address *it = &bucket->v[middle];
-        if (it->rank < rank || (it->rank == rank && strcmp(index->slices.v[it->slice]->id, id) < 0))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t n = 1;
+    while (4 * n < slice->endpoints.n)
+        n *= 2;
+    struct address_filter *filter = xcalloc(1, sizeof(*filter) + n * sizeof(*filter->words));
+    filter->room = 4 * n;
+    filter->mask = n - 1;
+    vec_each (&slice->endpoints, it)
+        add_to_filter(filter, &it->address);
+    return filter;
 }
 
-/* Grows by an eighth only, to save memory with many endpoints. */
-static void insert(address_bucket *bucket, size_t at, struct indexed_address address)
+static bool may_contain(struct member *member, uint64_t hash)
 {
-    if (bucket->n == bucket->cap)
-        vec_make_room(bucket, bucket->n + bucket->n / 8 + 2);
-    memmove(&bucket->v[at + 1], &bucket->v[at], (bucket->n - at) * sizeof(*bucket->v));
-    bucket->v[at] = address;
-    bucket->n++;
+    if (!member->filter)
+        member->filter = make_filter(member->slice);
+    return (~member->filter->words[hash >> 12 & member->filter->mask] & bits_of(hash)) == 0;
 }
 
-static void grow(struct address_index *index)
+void endpoint_merge_finish(const struct endpoint_merge *merge, struct member *member)
 {
-    const struct address_index old = *index;
-    index->bits += old.buckets != NULL;
-    index->buckets = xcalloc((size_t)1 << index->bits, sizeof(*index->buckets));
-    for (size_t i = 0; old.buckets && i < (size_t)1 << old.bits; i++) {
-        vec_each (&old.buckets[i], it) {
-            address_bucket *bucket = bucket_of(index, it->rank);
-            insert(bucket, bucket->n, *it);
-        }
-        vec_free(&old.buckets[i]);
-    }
-    free(old.buckets);
-}
-
-/* Linear: slices are few, and each change looks up one. */
-static uint32_t number_of(const struct address_index *index, const struct endpoint_slice *slice)
-{
-    uint32_t number = 0;
-    while (number < index->slices.n && index->slices.v[number] != slice)
-        number++;
-    return number;
-}
-
-static void update_index(const struct endpoint_merge *merge, struct address_index *index)
-{
-    const struct endpoint_slice *slice = merge->after ? merge->after : merge->before;
-    uint32_t number = number_of(index, merge->before);
-    if (number == index->slices.n)
-        vec_push(&index->slices, NULL);
-    index->slices.v[number] = slice;
-    vec_each (&merge->pairs, pair) {
-        const struct slice_endpoint *was = pair->before, *is = pair->after;
-        if (was && is && is_terminating(was) == is_terminating(is))
-            continue;
-        if (was) {
-            uint32_t rank = rank_of(pair->address, is_terminating(was));
-            address_bucket *bucket = bucket_of(index, rank);
-            struct indexed_address *gone = &bucket->v[place_of(index, bucket, rank, slice->id)];
-            memmove(gone, gone + 1, (size_t)(bucket->v + --bucket->n - gone) * sizeof(*gone));
-            index->n--;
-        }
-        if (is) {
-            uint32_t rank = rank_of(pair->address, is_terminating(is));
-            if (!index->buckets || index->n == (size_t)MOST_IN_BUCKET << index->bits)
-                grow(index);
-            address_bucket *bucket = bucket_of(index, rank);
-            insert(bucket, place_of(index, bucket, rank, slice->id),
-                   (struct indexed_address){rank, number});
-            index->n++;
-        }
-    }
-    index->slices.v[number] = merge->after;
-    index->n_slices += !merge->before;
-    index->n_slices -= !merge->after;
-}
-
-void endpoint_merge_start(struct endpoint_merge *merge, const struct endpoint_slice *before,
-                          const struct endpoint_slice *after, struct address_index *index)
-{
-    merge->before = before;
-    merge->after = after;
-    merge->index = index;
-    merge->compared = false;
-    if (!index)
+    bool keep = merge->compared;
+    if (!member->filter)
         return;
-    compare_slices(merge);
-    update_index(merge, index);
-}
-
-void address_index_clear(struct address_index *index)
-{
-    for (size_t i = 0; index->buckets && i < (size_t)1 << index->bits; i++)
-        vec_free(&index->buckets[i]);
-    free(index->buckets);
-    vec_free(&index->slices);
+    vec_each (&merge->pairs, pair) {
+        keep = keep && (pair->before || member->filter->room-- > 0);
+        if (!keep)
+            break;
+        if (pair->after)
+            add_to_filter(member->filter, pair->address);
+    }
+    if (keep)
+        return;
+    free(member->filter);
+    member->filter = NULL;
 }
 
 static const struct slice_endpoint *best_in(const struct endpoint_slice *slice,
@@ -247,8 +188,6 @@ static const struct slice_endpoint *best_in(const struct endpoint_slice *slice,
     return best;
 }
 
-/* ---- the winning copy ---- */
-
 struct copy {
     const struct slice_endpoint *endpoint; /* NULL: none */
     const struct endpoint_slice *slice;
@@ -258,22 +197,20 @@ struct copy {
 static struct copy best_of_others(const struct endpoint_merge *merge, const struct slice_port *port,
                                   const struct address *address)
 {
-    const struct address_index *index = merge->index;
-    if (!index || !index->buckets)
-        return (struct copy){0};
-    const uint32_t first = rank_of(address, false);
-    const address_bucket *bucket = bucket_of(index, first);
-    for (size_t at = place_of(index, bucket, first, "");
-         at < bucket->n && (bucket->v[at].rank | 1) == (first | 1); at++) {
-        const struct endpoint_slice *slice = index->slices.v[bucket->v[at].slice];
-        if (slice == merge->after || !endpoint_slice_has_port(slice, port))
+    const uint64_t hash = address_hash(address, 0);
+    struct copy best = {0};
+    vec_each (merge->members, it) {
+        const struct endpoint_slice *slice = it->slice;
+        if (slice == merge->before || slice == merge->after || slice->family != merge->family ||
+            !may_contain(it, hash) || !endpoint_slice_has_port(slice, port))
             continue;
-        const struct slice_endpoint *best = best_in(slice, address);
-        /* Another address may have the same hash. */
-        if (best && is_terminating(best) == (bucket->v[at].rank & 1))
-            return (struct copy){best, slice};
+        const struct slice_endpoint *endpoint = best_in(slice, address);
+        if (endpoint && (!best.endpoint || !is_terminating(endpoint)))
+            best = (struct copy){endpoint, slice};
+        if (best.endpoint && !is_terminating(best.endpoint))
+            break;
     }
-    return (struct copy){0};
+    return best;
 }
 
 static const struct slice_endpoint *winner(const struct slice_endpoint *own,

@@ -9,26 +9,15 @@
 
 #include "kube-nftd/cache.h"
 
-/* An address of a slice. */
-struct indexed_address {
-    uint32_t rank;  /* hash of the address; lowest bit: terminating */
-    uint32_t slice; /* index into address_index.slices */
+/* A slice of a Service. */
+struct member {
+    const struct endpoint_slice *slice;
+    /* Tells for nearly all addresses whether they are not in the slice. NULL: made when a change of
+     * another slice needs it. */
+    struct address_filter *filter;
 };
 
-typedef VEC(struct indexed_address) address_bucket;
-
-/*
- * Maps an address to the slices of one family that contain it, for Services with several slices:
- * the winning copy is found without scanning them all. Each bucket is sorted by rank and slice id,
- * so the winner comes first. Starts zeroed.
- */
-struct address_index {
-    address_bucket *buckets;
-    unsigned bits; /* number of leading bits of a rank that select its bucket */
-    size_t n;      /* in all buckets */
-    VEC(const struct endpoint_slice *) slices; /* NULL: unused number */
-    size_t n_slices;
-};
+typedef VEC(struct member) member_vec;
 
 /* An address affected by a change of a slice. */
 struct endpoint_pair {
@@ -39,20 +28,18 @@ struct endpoint_pair {
 /* A slice of a Service is added, changed or removed. Scratch; starts zeroed. */
 struct endpoint_merge {
     const struct endpoint_slice *before, *after; /* NULL: added, removed */
-    const struct address_index *index;           /* of the Service's slices; NULL: only this one */
-    bool compared;                               /* pairs is filled */
-    bool differ;                                 /* in some pair, before and after differ */
-    VEC(struct endpoint_pair) pairs;             /* other addresses are unchanged */
-    VEC(uint32_t) buckets;                       /* hash of pairs by address; index plus 1 */
-    endpoint_delta_vec deltas;                   /* of the last service port */
+    enum family family;
+    const member_vec *members;       /* of the Service, sorted by id */
+    bool compared;                   /* what follows is filled */
+    bool differ;                     /* in some pair, before and after differ */
+    VEC(struct endpoint_pair) pairs; /* other addresses are unchanged */
+    VEC(uint32_t) buckets;           /* hash of pairs by address; index plus 1 */
+    endpoint_delta_vec deltas;       /* of the last service port */
 };
 
-/** Starts on the change of a slice from @before to @after, and updates @index, if not NULL, at a
- * cost linear in the slice's endpoints. */
-void endpoint_merge_start(struct endpoint_merge *merge, const struct endpoint_slice *before,
-                          const struct endpoint_slice *after, struct address_index *index);
+/** Updates the filter of @member, whose slice changed as @merge says. */
+void endpoint_merge_finish(const struct endpoint_merge *merge, struct member *member);
 
-void address_index_clear(struct address_index *index);
 void endpoint_merge_clear(struct endpoint_merge *merge);
 
 #endif

@@ -10,8 +10,7 @@
 struct owner {
     struct hash_link link; /* by service_id */
     char *service_id;
-    VEC(const struct endpoint_slice *) slices;
-    struct address_index *indexes[FAMILY_COUNT]; /* NULL with fewer than two slices of the family */
+    member_vec slices;
 };
 
 struct endpoint_slice_cache {
@@ -50,7 +49,7 @@ static size_t place_of(const struct owner *owner, const char *id)
     size_t low = 0, high = owner->slices.n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (strcmp(owner->slices.v[middle]->id, id) < 0)
+        if (strcmp(owner->slices.v[middle].slice->id, id) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -58,61 +57,51 @@ static size_t place_of(const struct owner *owner, const char *id)
     return low;
 }
 
-static void insert_slice(struct owner *owner, const struct endpoint_slice *slice)
+static struct member *insert(struct owner *owner, const struct endpoint_slice *slice)
 {
     size_t place = place_of(owner, slice->id);
-    vec_push(&owner->slices, NULL);
-    memmove(&owner->slices.v[place + 1], &owner->slices.v[place],
-            (owner->slices.n - 1 - place) * sizeof(*owner->slices.v));
-    owner->slices.v[place] = slice;
+    vec_push(&owner->slices, (struct member){0});
+    struct member *member = &owner->slices.v[place];
+    memmove(member + 1, member, (owner->slices.n - 1 - place) * sizeof(*member));
+    *member = (struct member){.slice = slice};
+    return member;
 }
 
-static void remove_slice(struct endpoint_slice_cache *cache, struct owner *owner, const char *id)
+static void free_owner(struct endpoint_slice_cache *cache, struct owner *owner)
 {
-    size_t place = place_of(owner, id);
-    owner->slices.n--;
-    memmove(&owner->slices.v[place], &owner->slices.v[place + 1],
-            (owner->slices.n - place) * sizeof(*owner->slices.v));
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        struct address_index *index = owner->indexes[family];
-        if (!index || (index->n_slices > 1 && owner->slices.n > 0))
-            continue;
-        address_index_clear(index);
-        free(index);
-        owner->indexes[family] = NULL;
-    }
-    if (owner->slices.n > 0)
-        return;
+    vec_each (&owner->slices, it)
+        free(it->filter);
     hash_table_remove(&cache->owners, &owner->link);
     vec_free(&owner->slices);
     free(owner->service_id);
     free(owner);
 }
 
-/* Indexes the slices of a family before another one is added. */
-static void make_index(struct endpoint_slice_cache *cache, struct owner *owner, enum family family)
+static void remove_member(struct endpoint_slice_cache *cache, struct owner *owner,
+                          struct member *member)
 {
-    if (owner->indexes[family])
-        return;
-    vec_each (&owner->slices, slice) {
-        if ((*slice)->family != family)
-            continue;
-        if (!owner->indexes[family])
-            owner->indexes[family] = xcalloc(1, sizeof(struct address_index));
-        endpoint_merge_start(&cache->merge, NULL, *slice, owner->indexes[family]);
-    }
+    size_t behind = (size_t)(owner->slices.v + owner->slices.n - member - 1);
+    free(member->filter);
+    memmove(member, member + 1, behind * sizeof(*member));
+    if (--owner->slices.n == 0)
+        free_owner(cache, owner);
 }
 
 /* ---- changes ---- */
 
 /* Reports the change of one of the owner's slices, which stays in one family. */
-static void report(struct endpoint_slice_cache *cache, struct owner *owner,
+static void report(struct endpoint_slice_cache *cache, struct owner *owner, struct member *member,
                    const struct endpoint_slice *before, const struct endpoint_slice *after)
 {
-    const struct slice_change change = {owner->service_id, (after ? after : before)->family,
-                                        &cache->merge};
-    endpoint_merge_start(&cache->merge, before, after, owner->indexes[change.family]);
+    struct endpoint_merge *merge = &cache->merge;
+    const struct slice_change change = {owner->service_id, member->slice->family, merge};
+    merge->before = before;
+    merge->after = after;
+    merge->family = member->slice->family;
+    merge->members = &owner->slices;
+    merge->compared = false;
     cache->follower->slice_changed(cache->follower->ctx, &change);
+    endpoint_merge_finish(merge, member);
 }
 
 static void on_changed(void *ctx, void *old, void *new)
@@ -121,20 +110,19 @@ static void on_changed(void *ctx, void *old, void *new)
     const struct endpoint_slice *before = old, *after = new;
     const char *was = slice_owner(before), *is = slice_owner(after);
     struct owner *owner = was ? find_owner(cache, was) : NULL;
+    struct member *member = was ? &owner->slices.v[place_of(owner, before->id)] : NULL;
     if (was && is && before->family == after->family && strcmp(was, is) == 0) {
-        owner->slices.v[place_of(owner, after->id)] = after;
-        report(cache, owner, before, after);
+        member->slice = after;
+        report(cache, owner, member, before, after);
         return;
     }
     if (was) {
-        report(cache, owner, before, NULL);
-        remove_slice(cache, owner, before->id);
+        report(cache, owner, member, before, NULL);
+        remove_member(cache, owner, member);
     }
     if (is) {
         owner = find_or_add_owner(cache, is);
-        make_index(cache, owner, after->family);
-        insert_slice(owner, after);
-        report(cache, owner, NULL, after);
+        report(cache, owner, insert(owner, after), NULL, after);
     }
 }
 
@@ -151,10 +139,8 @@ struct endpoint_slice_cache *endpoint_slice_cache_new(struct object_store *store
 
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
 {
-    hash_table_each (&cache->owners, struct owner, owner) {
-        owner->slices.n = 1;
-        remove_slice(cache, owner, owner->slices.v[0]->id);
-    }
+    hash_table_each (&cache->owners, struct owner, owner)
+        free_owner(cache, owner);
     endpoint_merge_clear(&cache->merge);
     free(cache);
 }
@@ -167,8 +153,8 @@ void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, con
     const struct owner *owner = find_owner(cache, service_id);
     struct object_versions versions;
     if (owner)
-        vec_each (&owner->slices, slice)
-            if (object_store_versions(cache->store, (*slice)->id, &versions))
+        vec_each (&owner->slices, it)
+            if (object_store_versions(cache->store, it->slice->id, &versions))
                 vec_push(out, versions);
     store_former_slices(cache->store, service_id, out);
 }
@@ -177,7 +163,7 @@ const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice
                                                      const char *service_id, size_t i)
 {
     const struct owner *owner = find_owner(cache, service_id);
-    return owner && i < owner->slices.n ? owner->slices.v[i] : NULL;
+    return owner && i < owner->slices.n ? owner->slices.v[i].slice : NULL;
 }
 
 /* ---- merging ---- */
@@ -230,8 +216,8 @@ void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
     vec_clear(out);
     if (!owner)
         return;
-    vec_each (&owner->slices, slice)
-        endpoint_slice_gather(*slice, ref, out);
+    vec_each (&owner->slices, it)
+        endpoint_slice_gather(it->slice, ref, out);
     if (!is_sorted(out))
         qsort(out->v, out->n, sizeof(*out->v), compare_copies);
     size_t kept = 0;

@@ -2,7 +2,6 @@
 /* What caches tell and know of objects, step by step in cases/caches. */
 #include "kube-nftd/cache.h"
 
-#include "cache/endpoint_merge.h"
 #include "cache_script.h"
 
 #include <linux/in.h>
@@ -157,30 +156,6 @@ TEST(a_long_failure)
             in_use = mallinfo2().uordblks;
     }
     ck_assert_uint_lt(mallinfo2().uordblks, in_use + 1024 * 1024);
-}
-
-/* Else the cost of very many copies is their square. */
-TEST(copies_in_one_slice_are_one_to_others)
-{
-    struct endpoint_merge merge = {0};
-    struct address_index index = {0};
-    struct endpoint_slice *of[4] = {NULL};
-    static const char *const endpoints[] = {"10.0.0.1=st 10.0.0.1 10.0.0.1 10.0.0.2", "10.0.0.1",
-                                            "10.0.0.1=st 10.0.0.3 10.0.0.1=st 10.0.0.2"};
-    for (int i = 0; i < 3; i++)
-        of[i] = make_slice(i == 1 ? "a/2" : "a/1", "a/web", FAMILY_IPV4, "/TCP:80", endpoints[i]);
-    const struct {
-        int before, after; /* of the slices; 3: none */
-        size_t indexed;
-    } steps[] = {{3, 0, 2}, {3, 1, 3}, {0, 2, 4}, {2, 3, 1}};
-    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
-        endpoint_merge_start(&merge, of[steps[i].before], of[steps[i].after], &index);
-        ck_assert_uint_eq(index.n, steps[i].indexed);
-    }
-    for (int i = 0; i < 3; i++)
-        endpoint_slice_free(of[i]);
-    address_index_clear(&index);
-    endpoint_merge_clear(&merge);
 }
 
 UNIT_FIXTURE(set_up, tear_down)
