@@ -298,9 +298,9 @@ static void choose(struct top *t, size_t index, char *name)
 static bool press(struct top *t, char key)
 {
     const struct row *row = t->rows.n ? &t->rows.v[t->chosen] : NULL;
-    if (key == 'k' && t->chosen > 0)
+    if (key == 'k' && row && t->chosen > 0)
         choose(t, t->chosen - 1, xstrdup(row[-1].name));
-    if (key == 'j' && t->chosen + 1 < t->rows.n)
+    if (key == 'j' && row && t->chosen + 1 < t->rows.n)
         choose(t, t->chosen + 1, xstrdup(row[1].name));
     if (key == 's') {
         t->order = (t->order + 1) % ORDERS;

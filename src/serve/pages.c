@@ -186,12 +186,11 @@ static void answer_at(struct server *server, enum server_address address, struct
         return;
     }
     server_read(server);
-    if (page->when != COMPLETE) {
-        page->answer(server, http);
-    } else if (strcmp(http->method, "GET") != 0 && strcmp(http->method, "HEAD") != 0) {
+    if (page->when == COMPLETE && strcmp(http->method, "GET") != 0 &&
+        strcmp(http->method, "HEAD") != 0) {
         http_header(http, "Allow", "GET, HEAD");
         http_text(http, 405, "only GET is answered\n");
-    } else if (!server->now.complete) {
+    } else if (page->when == COMPLETE && !server->now.complete) {
         http_text(http, 503, "not all Services and EndpointSlices are known yet\n");
     } else {
         page->answer(server, http);
