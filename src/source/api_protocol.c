@@ -27,25 +27,21 @@
 
 static const struct {
     struct api_resource resource;
-    const char *path;
     const char *label_selector;
     const char *field_selector; /* the node name is appended */
 } collections[KIND_COUNT] = {
     [KIND_SERVICE] = {{"services", "services", "", "v1"},
-                      "/api/v1/services",
                       "!service.kubernetes.io/service-proxy-name",
                       "spec.clusterIP!=None"},
     [KIND_ENDPOINTSLICE] = {{"endpointslices.discovery.k8s.io", "endpointslices",
                              "discovery.k8s.io", "discovery.k8s.io/v1"},
-                            "/apis/discovery.k8s.io/v1/endpointslices",
                             "!service.kubernetes.io/headless",
                             NULL},
     [KIND_SERVICECIDR] = {{"servicecidrs.networking.k8s.io", "servicecidrs", "networking.k8s.io",
                            "networking.k8s.io/v1"},
-                          "/apis/networking.k8s.io/v1/servicecidrs",
                           NULL,
                           NULL},
-    [KIND_NODE] = {{"nodes", "nodes", "", "v1"}, "/api/v1/nodes", NULL, "metadata.name="},
+    [KIND_NODE] = {{"nodes", "nodes", "", "v1"}, NULL, "metadata.name="},
 };
 
 const struct api_resource *collection_resource(enum object_kind kind)
@@ -64,7 +60,9 @@ static void add(char **path, const char *key, const char *value)
 
 static char *selected_path(const struct collection *collection)
 {
-    char *path = xstrdup(collections[collection->kind].path);
+    const struct api_resource *resource = collection_resource(collection->kind);
+    char *path = xasprintf("/%s/%s/%s", *resource->group ? "apis" : "api", resource->api_version,
+                           resource->plural);
     const char *label = collections[collection->kind].label_selector;
     const char *field = collections[collection->kind].field_selector;
     if (label)

@@ -46,11 +46,13 @@ struct event_recorder {
     const char *node_name;
     char *instance;
     VEC(struct entry) entries;
-    struct api_request *request;          /* posts the first queued entry; NULL: none */
-    double qps, burst, tokens, tokens_at; /* @tokens were left at @tokens_at */
-    struct retry access;                  /* errors of the server or of our access */
-    struct retry rejection;               /* of single events */
-    double blocked_until;                 /* until then the server accepts nothing */
+    struct api_request *request; /* posts the first queued entry; NULL: none */
+    /* The rate: each post takes @interval seconds, from now or where the last one ends. Posts may
+     * run ahead of time by @slack. */
+    double interval, slack, taken_until;
+    struct retry access;    /* errors of the server or of our access */
+    struct retry rejection; /* of single events */
+    double blocked_until;   /* until then the server accepts nothing */
     struct event_stats stats;
     ev_timer timer;
 };
@@ -315,24 +317,13 @@ static void post(struct event_recorder *r, const struct entry *entry)
     const struct api_write write = {
         .method = "POST", .content_type = "application/json", .body = entry->body};
     struct error err = {0};
-    r->tokens -= 1;
+    r->taken_until = fmax(r->taken_until, clock_monotonic()) + r->interval;
     r->request = apiserver_send(r->apiserver, entry->path, &write, TIMEOUT, &ops, r, &err);
     if (!r->request) { /* no credentials: the reflectors log that */
         const struct api_status status = {.message = err.text, .retry_after = -1};
         on_done(r, &status);
     }
     error_clear(&err);
-}
-
-/* Seconds until the next event may be posted. */
-static double wait_for_token(struct event_recorder *r, double now)
-{
-    if (r->qps <= 0)
-        return 0;
-    r->tokens = fmin(r->tokens + (now - r->tokens_at) * r->qps, r->burst);
-    r->tokens_at = now;
-    /* rounding may leave slightly less than one token */
-    return r->tokens >= 1 - 1e-9 ? 0 : (1 - r->tokens) / r->qps;
 }
 
 /* Posts the next event if it is due, else sets the timer for it. */
@@ -343,7 +334,7 @@ static void pump(struct event_recorder *r)
     ev_timer_stop(r->loop, &r->timer);
     if (r->request || due == r->entries.n)
         return;
-    double ready = fmax(r->blocked_until, now + wait_for_token(r, now));
+    double ready = fmax(r->blocked_until, r->taken_until - r->slack);
     if (ready <= now) {
         post(r, &r->entries.v[due]); /* on_done() calls pump() again */
         return;
@@ -373,9 +364,8 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
     r->apiserver = apiserver;
     r->node_name = node_name;
     r->instance = xasprintf("kube-proxy-%s", host_name);
-    r->qps = qps;
-    r->burst = r->tokens = fmax(burst, 1);
-    r->tokens_at = now;
+    r->interval = qps > 0 ? 1 / qps : 0;
+    r->slack = r->interval * (fmax(burst, 1) - 1);
     retry_init(&r->access, LOG, &resource, now);
     retry_init(&r->rejection, LOG, &resource, now);
     ev_init(&r->timer, on_timer);
