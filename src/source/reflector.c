@@ -132,6 +132,8 @@ static void take_contents(struct reflector *r, char **version)
     clear_contents(contents);
 }
 
+/* ---- steps ---- */
+
 /* Waits before the request for @next: @retry_after seconds if the server requests that, else (0 or
  * less) the back-off. */
 static void back_off(struct reflector *r, enum purpose next, double retry_after)
@@ -150,8 +152,6 @@ static void back_off(struct reflector *r, enum purpose next, double retry_after)
 
 /* Sends the request for @purpose; for a list, that of its next page. */
 static void send_request(struct reflector *r, enum purpose purpose);
-
-/* ---- events ---- */
 
 /* The watch or stream works. For a watch, this ends an error logged before. */
 static void prove(struct reflector *r)
@@ -177,6 +177,8 @@ static void begin_watching(struct reflector *r)
     enter(r, STATE_WATCHING);
     start_timer(r, WATCH_PROOF);
 }
+
+/* ---- events ---- */
 
 /* Only the version of the end mark is kept: those of initial events are unordered. After the mark,
  * the same answer continues as the watch. */

@@ -110,15 +110,15 @@ TEST(long_messages_are_cut_between_characters)
 /* ---- where it is ---- */
 
 static struct api_peers peers;
-static FILE *told;
+static FILE *seen;
 
 static void write_peers(const char *what, const struct frontend *frontends, size_t n)
 {
     char text[FRONTEND_TEXT_SIZE];
-    fputs(what, told);
+    fputs(what, seen);
     for (size_t i = 0; i < n; i++)
-        fprintf(told, " %s", frontend_format(&frontends[i], text));
-    fputs("\n", told);
+        fprintf(seen, " %s", frontend_format(&frontends[i], text));
+    fputs("\n", seen);
 }
 
 static void on_changed(void *ctx, const struct frontend *all, size_t n)
@@ -136,7 +136,7 @@ static void on_unreachable(void *ctx, const struct frontend *peer)
 static void note_peer(char *words, bool reached, FILE *out)
 {
     const char *address = script_word(&words);
-    told = out;
+    seen = out;
     api_peers_use(&peers, strcmp(address, "''") == 0 ? "" : address, 6443, reached, atof(words));
 }
 
@@ -153,7 +153,7 @@ COMMAND(reach)
 
 COMMAND(failed)
 {
-    told = out;
+    seen = out;
     api_peers_failed(&peers);
 }
 
@@ -168,9 +168,9 @@ TEST(very_many_addresses)
     char *text, *words;
     size_t length;
     for (int i = 0; i < 3 * API_PEERS_MOST; i++) {
-        told = fopen("/dev/null", "we");
+        seen = fopen("/dev/null", "we");
         api_peers_use(&peers, "192.0.2.200", 6443, true, 2 * i);
-        fclose(told);
+        fclose(seen);
         words = xasprintf("192.0.2.%d %d", i, 2 * i + 1);
         FILE *out = open_memstream(&text, &length);
         run_try(words, out);

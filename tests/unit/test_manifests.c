@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Files in a folder of their own and a sink that writes down what it is told. inotify queues an
+ * Files in a folder of their own and a sink that records what it gets. inotify queues an
  * event before the call that made it returns, so running the loop without waiting sees everything.
  * Cases are in cases/manifests; paths are those in the folder.
  */
@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static FILE *told; /* what the sink was told, in a line; and whether it goes on */
-static char *told_text;
-static size_t told_length;
+static FILE *seen; /* what the sink got, in one line */
+static char *seen_text;
+static size_t seen_length;
 static unsigned replaced; /* kinds */
 static struct ev_loop *loop;
 static struct manifests *manifests;
@@ -24,7 +24,7 @@ static FILE *half_written;
 /* ---- the sink ---- */
 
 /* "Service default/a:80": a Service with its first port, a slice with its number of endpoints. */
-static void tell(const char *what, struct object *object)
+static void show(const char *what, struct object *object)
 {
     int value = -1;
     if (object->kind == KIND_SERVICE && object->service)
@@ -33,7 +33,7 @@ static void tell(const char *what, struct object *object)
         value = (int)object->slice->endpoints.n;
     else if (object->payload)
         value = 0;
-    fprintf(told, "%s%s %s:%d, ", what, object_kind_name(object->kind), object->id, value);
+    fprintf(seen, "%s%s %s:%d, ", what, object_kind_name(object->kind), object->id, value);
     object_clear(object);
 }
 
@@ -41,30 +41,30 @@ static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
 {
     replaced++;
     vec_each (objects, object)
-        tell("", object);
+        show("", object);
     object_vec_clear(objects);
 }
 
 static void on_put(void *ctx, struct object *object)
 {
-    tell("put ", object);
+    show("put ", object);
 }
 
 static void on_remove(void *ctx, enum object_kind kind, const char *id)
 {
-    fprintf(told, "remove %s %s, ", object_kind_name(kind), id);
+    fprintf(seen, "remove %s %s, ", object_kind_name(kind), id);
 }
 
 static const struct object_sink sink = {NULL, on_replace, on_put, on_remove};
 
 /* And what was logged about it. */
-static void write_told(FILE *out)
+static void write_seen(FILE *out)
 {
-    fclose(told);
-    if (told_length > 0)
-        fprintf(out, "%.*s\n", (int)told_length - 2, told_text);
-    free(told_text);
-    told = open_memstream(&told_text, &told_length);
+    fclose(seen);
+    if (seen_length > 0)
+        fprintf(out, "%.*s\n", (int)seen_length - 2, seen_text);
+    free(seen_text);
+    seen = open_memstream(&seen_text, &seen_length);
     write_logged(out, LOG_LEVEL_WARN);
 }
 
@@ -72,7 +72,7 @@ static void write_told(FILE *out)
 
 static void setup(void)
 {
-    told = open_memstream(&told_text, &told_length);
+    seen = open_memstream(&seen_text, &seen_length);
     loop = ev_loop_new(EVFLAG_AUTO);
 }
 
@@ -81,8 +81,8 @@ static void teardown(void)
     manifests_free(manifests);
     manifests = NULL;
     ev_loop_destroy(loop);
-    fclose(told);
-    free(told_text);
+    fclose(seen);
+    free(seen_text);
 }
 
 /* "a:1 b:2" are two Services with a port each; then comes the text below. */
@@ -107,7 +107,7 @@ static void make_file(char *words)
     fclose(file);
 }
 
-/* One that somebody still has open. */
+/* One that is still open. */
 static void begin_file(char *words)
 {
     half_written = fopen(in_folder(script_word(&words)), "we");
@@ -170,7 +170,7 @@ static const struct {
     {"hardlink", make_hard_link}, {"fifo", make_fifo},
 };
 
-/* Changes files; nobody looks yet. */
+/* Changes files. */
 static void run_change(char *words, FILE *out)
 {
     const char *name = script_word(&words);
@@ -185,15 +185,15 @@ static void run_change_and_look(char *words, FILE *out)
     run_change(words, out);
     ev_run(loop, EVRUN_NOWAIT);
     ev_run(loop, EVRUN_NOWAIT);
-    write_told(out);
+    write_seen(out);
 }
 
-/* And then somebody asks, which is what a look at links and folders comes to in the end. */
+/* And then rescans, as polls do in the end. */
 static void run_change_and_ask(char *words, FILE *out)
 {
     run_change(words, out);
     manifests_rescan(manifests);
-    write_told(out);
+    write_seen(out);
 }
 
 /* "." is the folder itself; "./NAME" is as one types it, there. */
@@ -220,17 +220,17 @@ COMMAND(load)
         fprintf(out, "%s\n", err.text + (*err.text == '/' ? strlen(test_folder()) + 1 : 0));
     ck_assert_uint_eq(replaced, manifests ? KIND_COUNT : 0);
     error_clear(&err);
-    write_told(out);
+    write_seen(out);
 }
 
 COMMAND(follow_loaded)
 {
     struct error err = {0};
     ck_assert_msg(manifests_follow(manifests, loop, &err) == 0, "%s", err.text);
-    write_told(out);
+    write_seen(out);
 }
 
-/* What it is told first is taken for granted. */
+/* The initial contents are not shown. */
 COMMAND(follow)
 {
     FILE *nowhere = fopen("/dev/null", "we");
@@ -239,21 +239,21 @@ COMMAND(follow)
     run_follow_loaded(words, out);
 }
 
-COMMAND(look_again)
+COMMAND(rescan)
 {
     manifests_rescan(manifests);
-    write_told(out);
+    write_seen(out);
 }
 
-/* Runs the loop until the sink is told something; or for so many seconds. */
+/* Runs the loop until the sink gets something; or for so many seconds. */
 COMMAND(wait)
 {
     double end = *words ? ev_time() + atof(words) : INFINITY;
-    for (fflush(told); told_length == 0 && ev_time() < end; fflush(told)) {
+    for (fflush(seen); seen_length == 0 && ev_time() < end; fflush(seen)) {
         ev_run(loop, EVRUN_NOWAIT);
         usleep(1000);
     }
-    write_told(out);
+    write_seen(out);
 }
 
 /* Where the file is cut, as long as that changes nothing and is said: from line @words on, at each
@@ -268,15 +268,15 @@ COMMAND(cut)
     for (; *from; from++) {
         put_file_bytes("a.yaml", text, (size_t)(from - text));
         ev_run(loop, EVRUN_NOWAIT);
-        fflush(told);
-        if (told_length > 0 || !logged_with("; its previous objects stay active"))
+        fflush(seen);
+        if (seen_length > 0 || !logged_with("; its previous objects stay active"))
             break;
         forget_logged();
     }
     while (from > text && from[-1] != '\n')
         from--;
     fprintf(out, "harmless before the end of \"%.*s\"\n", (int)strcspn(from, "\n"), from);
-    write_told(out);
+    write_seen(out);
 }
 
 static const struct script_command commands[] = {
@@ -325,8 +325,8 @@ TEST(overflow)
     remove_files((char[]){"gone.yaml"});
     for (long i = 0; i < limit / 100; i++)
         ev_run(loop, EVRUN_NOWAIT);
-    fflush(told);
-    ck_assert_str_eq(told_text, "remove Service default/gone, put Service default/a:22, ");
+    fflush(seen);
+    ck_assert_str_eq(seen_text, "remove Service default/gone, put Service default/a:22, ");
 }
 
 UNIT_FIXTURE(setup, teardown)

@@ -293,7 +293,7 @@ static void write_number(const char *name, uint64_t after, uint64_t before)
 }
 
 /* What has been counted since @before. */
-static void write_figures(const struct reflector_stats *before)
+static void write_stats(const struct reflector_stats *before)
 {
     struct reflector_stats f = reflector_stats(reflector);
     write_number("lists", f.lists, before->lists);
@@ -305,11 +305,11 @@ static void write_figures(const struct reflector_stats *before)
     fputs("\n", seen);
 }
 
-static void do_figures(char *words)
+static void do_stats(char *words)
 {
     static const struct reflector_stats nothing;
     fputs("counted", seen);
-    write_figures(&nothing);
+    write_stats(&nothing);
 }
 
 /* The open request, and that it may take that long. */
@@ -347,16 +347,16 @@ static const struct {
     const char *name;
     void (*run)(char *words);
 } acts[] = {
-    {"time", pass_time},     {"wait", do_wait},
-    {"pass", do_pass},       {"start", do_start},
-    {"open", do_open},       {"send", do_send},
-    {"part", do_part},       {"many", do_many},
-    {"answer", do_answer},   {"list", do_list},
-    {"pages", do_pages},     {"fault", do_fault},
-    {"limit", do_limit},     {"fill", do_fill},
-    {"at", do_at},           {"cut-anywhere", do_cut_anywhere},
-    {"figures", do_figures}, {"path", do_path},
-    {"due", do_due},         {"answered", do_answered},
+    {"time", pass_time},   {"wait", do_wait},
+    {"pass", do_pass},     {"start", do_start},
+    {"open", do_open},     {"send", do_send},
+    {"part", do_part},     {"many", do_many},
+    {"answer", do_answer}, {"list", do_list},
+    {"pages", do_pages},   {"fault", do_fault},
+    {"limit", do_limit},   {"fill", do_fill},
+    {"at", do_at},         {"cut-anywhere", do_cut_anywhere},
+    {"stats", do_stats},   {"path", do_path},
+    {"due", do_due},       {"answered", do_answered},
     {"used", do_used},
 };
 
@@ -405,7 +405,7 @@ COMMAND(from)
     }
     write_request();
     fprintf(out, "%s;", when);
-    write_figures(&before);
+    write_stats(&before);
 }
 
 static const struct script_command commands[] = {{"-", run_act}, {NULL, NULL}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What writes to the API server: events, and the patch that takes a taint from the Node. The test
+ * Writers to the API server: events, and the patch that removes a taint from the Node. The test
  * is the server, with one open request at most, and its clock and loop are fake_clock.h's. Cases
  * are in cases/events and cases/startup_taint. A command writes what is logged and the request that
  * it led to.
@@ -174,7 +174,7 @@ COMMAND(report_of)
     }
 }
 
-COMMAND(figures)
+COMMAND(stats)
 {
     struct event_stats f = event_recorder_stats(recorder);
     fprintf(out, "requests=%u posted=%u repeated=%u failed=%u dropped=%u%s\n", requests,
