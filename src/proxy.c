@@ -26,7 +26,7 @@ static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
     struct proxy *proxy = ctx;
     if (proxy->config.flows)
-        flow_cleaner_note(proxy->config.flows, frontend, false, NULL, 0);
+        flow_cleaner_set(proxy->config.flows, frontend, false, NULL, 0);
 }
 
 /* Whether the previous rules of @frontend may still route flows. */
@@ -110,8 +110,8 @@ static int make_tables(struct proxy *proxy, struct error *err)
         if (!proxy->tables[i])
             return -1;
         if (config->flows)
-            flow_cleaner_hold_back(config->flows, (enum family)i, is_outdated,
-                                   table_ruleset(proxy->tables[i]));
+            flow_cleaner_skip(config->flows, (enum family)i, is_outdated,
+                              table_ruleset(proxy->tables[i]));
     }
     return 0;
 }

@@ -24,14 +24,12 @@ struct nftnl_set;
  * Opens a socket for @protocol (NETLINK_NETFILTER, ...), bound to multicast @groups, with a receive
  * buffer of @room bytes (0: the default). The caller closes it with mnl_socket_close(). NULL on
  * error; the text begins with @what.
- * @flags  SOCK_NONBLOCK or 0
  */
-struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
-                                const char *what, struct error *err);
+struct mnl_socket *netlink_open(int protocol, unsigned groups, int room, const char *what,
+                                struct error *err);
 
 /** The message after @last (NULL: the first) in the @length received bytes; NULL if no whole one
- * follows. Not by libmnl: it reads the message length as signed, so a length of 2 GiB or more
- * passes its check. */
+ * follows. (libmnl reads the message length as signed, so 2 GiB or more pass its check.) */
 const struct nlmsghdr *netlink_next(const void *bytes, size_t length, const struct nlmsghdr *last);
 
 #define netlink_each(message, bytes, length)                                                       \
@@ -55,12 +53,12 @@ struct netlink_reply {
     uint32_t sequence; /* of the request */
     mnl_cb_t fn;       /* gets each message; fails with MNL_CB_ERROR and errno. May be NULL */
     void *ctx;
-    bool interrupted; /* set if a concurrent change may have made a dump miss or repeat entries */
+    bool interrupted; /* a concurrent change may have made a dump miss or repeat entries */
 };
 
 /** Receives the next piece of a reply: 1 if more may follow, 0 at the end. -1 with errno: EAGAIN if
- * nothing is queued, else the reply failed. (libmnl ignores the error that ends a failed dump.)
- * The kernel queues the next piece of a dump when this one is read. Does not block. */
+ * nothing is queued, else the reply failed. (libmnl ignores the error that ends a failed dump.) The
+ * kernel queues the next piece of a dump when this one is read. Does not block. */
 int netlink_receive(struct netlink_reply *reply);
 
 /**
@@ -166,9 +164,7 @@ void nft_batch_release(struct nft_batch *batch);
 void nft_batch_clear(struct nft_batch *batch);
 
 /** Later messages address the table of @family. */
-void nft_batch_turn_to(struct nft_batch *batch, enum family family);
-
-bool nft_batch_is_empty(const struct nft_batch *batch);
+void nft_batch_set_family(struct nft_batch *batch, enum family family);
 
 /** Creates the table, with a comment that nft shows (at most 127 bytes). @owned: only this socket
  * can change it. When the socket closes, the table stays and another process may claim it. Needs
@@ -196,8 +192,9 @@ void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set);
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain);
 void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule);
 
-/** Adds or deletes one element of @set (a string that must live until nft_batch_finish()). @data is
- * NULL for sets and deletions. Consecutive elements of one set share messages. */
+/** Adds or deletes one element of @set, a string that must live until the next message for
+ * something else, nft_batch_finish() or the commit. @data is NULL for sets and deletions.
+ * Consecutive elements of one set share messages. */
 void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
                        const void *key, size_t key_length, const void *data, size_t data_length);
 
@@ -240,14 +237,14 @@ uint32_t nft_socket_port(const struct nft_socket *socket);
 void nft_socket_set_monitor(struct nft_socket *socket, struct table_monitor *monitor);
 
 /**
- * Sends @batch and reads the answers. 0: all of it is applied. -1: @err names the first rejected
- * message, @batch->rejections lists all that the kernel reported (possibly not all: the receive
- * buffer holds some thousands), and @batch->nothing_applied says whether the kernel's state is
- * unchanged. If it is false, the batch may be applied in part, or in full if the answer was lost.
- * A batch is split at its cuts into several transactions if it exceeds @batch->piece, if the kernel
- * lacks memory for it in one piece, or if it exceeds the socket buffer even after growing (which
- * takes CAP_NET_ADMIN in the initial user namespace). After -1 the first transactions may then be
- * applied.
+ * Sends @batch, unless it is empty, and reads the answers. 0: all of it is applied. -1: @err names
+ * the first rejected message, @batch->rejections lists all that the kernel reported (possibly not
+ * all: the receive buffer holds some thousands), and @batch->nothing_applied says whether the
+ * kernel's state is unchanged. If it is false, the batch may be applied in part, or in full if the
+ * answer was lost. A batch is split at its cuts into several transactions if it exceeds
+ * @batch->piece, if the kernel lacks memory for it in one piece, or if it exceeds the socket buffer
+ * even after growing (which takes CAP_NET_ADMIN in the initial user namespace). After -1 the first
+ * transactions may then be applied.
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 
@@ -308,11 +305,10 @@ int nft_socket_get_element(struct nft_socket *socket, enum family family, const 
 typedef void (*nft_rule_fn)(void *ctx, struct nftnl_rule *rule);
 typedef void (*nft_chain_fn)(void *ctx, struct nftnl_chain *chain);
 
-/** Passes all rules of a table to @fn, chain by chain. -1 also if they changed meanwhile. */
+/** Passes all rules of a table to @fn, chain by chain; or all its chains. -1 also if they changed
+ * meanwhile. */
 int nft_socket_read_rules(struct nft_socket *socket, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err);
-
-/** Passes all chains of a table to @fn. -1 also if they changed meanwhile. */
 int nft_socket_read_chains(struct nft_socket *socket, enum family family, const char *table,
                            nft_chain_fn fn, void *ctx, struct error *err);
 
@@ -377,7 +373,7 @@ struct table_monitor_ops {
     void (*changed)(void *ctx, const struct table_change *change);
     void (*lost)(void *ctx);
     /* Ends a group of reports: check them now. @program made the last change. */
-    void (*settled)(void *ctx, const struct table_program *program);
+    void (*finished)(void *ctx, const struct table_program *program);
     void *ctx;
 };
 
@@ -392,14 +388,14 @@ void table_monitor_free(struct table_monitor *monitor);
 
 /* For nft_socket.c: called before and after a large batch; @transactions of it were applied. */
 void table_monitor_leave(struct table_monitor *monitor);
-void table_monitor_listen_again(struct table_monitor *monitor, uint32_t transactions);
+void table_monitor_rejoin(struct table_monitor *monitor, uint32_t transactions);
 
 /* For tests: a monitor without a socket; processes messages as the kernel sends them; ends a loop
  * iteration; builds the socket filter and returns its number of instructions. */
 struct table_monitor *table_monitor_detached(const char *table, uint32_t own_port,
                                              const struct table_monitor_ops *ops);
 void table_monitor_take(struct table_monitor *monitor, const void *messages, size_t length);
-void table_monitor_settle(struct table_monitor *monitor);
+void table_monitor_finish(struct table_monitor *monitor);
 #define TABLE_MONITOR_FILTER_SIZE 1000
 size_t table_monitor_filter(const char *table, uint32_t own_port,
                             struct sock_filter out[TABLE_MONITOR_FILTER_SIZE]);
@@ -426,16 +422,16 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
  * bypass the service. More such answers may be on their way during a scan, so a scan that finds an
  * untranslated flow to delete is followed by others for that frontend, for about 3 seconds.
  *
- * A noted change counts from the next flow_cleaner_run() on. Until then the kernel may have the old
- * rules or the new ones, so a running scan deletes only flows that are stale by both.
+ * A change counts from the next flow_cleaner_run() on. Until then the kernel may have the old rules
+ * or the new ones, so a running scan deletes only flows that are stale by both.
  *
  * Flows of other protocols, other destinations and other network namespaces are not touched.
  */
 
 struct flow_cleaner;
 
-/* Whether the applied rules may differ from what was last noted of @frontend. */
-typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *frontend);
+/* Whether the latest change of @frontend is not applied: pending, or rejected by the kernel. */
+typedef bool (*flow_not_applied_fn)(const void *ctx, const struct frontend *frontend);
 
 /* Counters of one family. */
 struct flow_cleaner_stats {
@@ -451,17 +447,16 @@ void flow_cleaner_free(struct flow_cleaner *cleaner);
 
 /** Sets the @n @serving backends (sorted by backend_compare, copied) of @frontend. @claimed is
  * false if no service has the frontend any more. Protocols other than UDP are ignored. */
-void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                       const struct backend *serving, size_t n);
+void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
+                      const struct backend *serving, size_t n);
 
-/** Makes flow_cleaner_run() skip frontends of @family for which @held_back returns true: they await
- * their commit or the kernel rejected them. */
-void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
-                            flow_held_back_fn held_back, const void *ctx);
+/** flow_cleaner_run() skips the frontends of @family for which @fn returns true. */
+void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family, flow_not_applied_fn fn,
+                       const void *ctx);
 
-/** Call when the noted changes of @family are applied, except those held back. Schedules a scan for
+/** Call when the changes of @family are applied, except those that it skips. Schedules a scan for
  * stale flows, after a moment for packets in flight under the old rules; while a scan runs, after
- * its end and a pause as long as it took. Cheap if nothing was noted. Failed scans are retried. */
+ * its end and a pause as long as it took. Cheap if nothing changed. Failed scans are retried. */
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family);
 
 const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *cleaner,

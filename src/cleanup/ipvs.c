@@ -76,7 +76,7 @@ static void open_sets(struct ip_sets *sets)
     /* A query would load the module; a dry run must change nothing. */
     if (access("/sys/module/ip_set", F_OK) != 0 && access("/sys/module", F_OK) == 0)
         return;
-    sets->nl = netlink_open(NETLINK_NETFILTER, 0, 0, 0, "IP sets", &err);
+    sets->nl = netlink_open(NETLINK_NETFILTER, 0, 0, "IP sets", &err);
     sets->error = sets->nl ? 0 : errno;
     error_clear(&err);
     if (!sets->nl)
@@ -349,7 +349,7 @@ static int remove_servers(struct cleanup *cleanup, const struct device *device,
     struct error err = {0};
     uint16_t family = 0;
     server_vec servers = {0};
-    struct mnl_socket *nl = netlink_open(NETLINK_GENERIC, 0, 0, 0, "ipvs", &err);
+    struct mnl_socket *nl = netlink_open(NETLINK_GENERIC, 0, 0, "ipvs", &err);
     int why = nl ? find_family(nl, &family) : errno;
     error_clear(&err);
     why = why ? why : list_servers(nl, family, &servers);
@@ -366,7 +366,7 @@ void cleanup_ipvs(struct cleanup *cleanup)
     struct error err = {0};
     struct device device = {0};
     struct ip_sets sets = {0};
-    struct mnl_socket *nl = netlink_open(NETLINK_ROUTE, 0, 0, 0, DEVICE, &err);
+    struct mnl_socket *nl = netlink_open(NETLINK_ROUTE, 0, 0, DEVICE, &err);
     int unread = nl ? read_device(nl, &device) : errno, unremoved = 0;
     error_clear(&err);
     open_sets(&sets);

@@ -150,7 +150,8 @@ static void on_changes(struct ev_loop *loop, ev_io *io, int events)
     (void)loop;
     (void)events;
     for (int i = 0; i < MESSAGES_AT_ONCE; i++)
-        if (mnl_socket_recvfrom(m->changes, m->buffer, sizeof(m->buffer)) < 0 && errno == EAGAIN)
+        if (recv(mnl_socket_get_fd(m->changes), m->buffer, sizeof(m->buffer), MSG_DONTWAIT) < 0 &&
+            errno == EAGAIN)
             break;
     update_and_pause(m);
 }
@@ -159,9 +160,9 @@ static void on_changes(struct ev_loop *loop, ev_io *io, int events)
 
 static int start(struct address_monitor *m, struct error *err)
 {
-    m->changes = netlink_open(NETLINK_ROUTE, SOCK_NONBLOCK, RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
-                              0, "addresses", err);
-    m->reads = m->changes ? netlink_open(NETLINK_ROUTE, 0, 0, 0, "addresses", err) : NULL;
+    m->changes =
+        netlink_open(NETLINK_ROUTE, RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, 0, "addresses", err);
+    m->reads = m->changes ? netlink_open(NETLINK_ROUTE, 0, 0, "addresses", err) : NULL;
     if (!m->reads)
         return -1;
     int why = update(m, true);

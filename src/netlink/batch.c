@@ -28,12 +28,12 @@
 void nft_batch_init(struct nft_batch *batch, enum family family, const char *table)
 {
     memset(batch, 0, sizeof(*batch));
-    nft_batch_turn_to(batch, family);
+    nft_batch_set_family(batch, family);
     batch->table = xstrdup(table);
     batch->sequence = 1;
 }
 
-void nft_batch_turn_to(struct nft_batch *batch, enum family family)
+void nft_batch_set_family(struct nft_batch *batch, enum family family)
 {
     nft_batch_finish(batch);
     batch->nf_family = netlink_family(family);
@@ -68,11 +68,6 @@ void nft_batch_clear(struct nft_batch *batch)
     batch->current.open = false;
 }
 
-bool nft_batch_is_empty(const struct nft_batch *batch)
-{
-    return batch->used == 0;
-}
-
 static void make_room(struct nft_batch *batch, size_t room)
 {
     if (batch->capacity - batch->used >= room)
@@ -95,7 +90,6 @@ static struct nlmsghdr *new_message(struct nft_batch *batch, uint16_t type, uint
 /* For messages that libnftnl encodes: it does not zero the padding between attributes. */
 static struct nlmsghdr *new_object(struct nft_batch *batch, uint16_t type, uint16_t flags)
 {
-    nft_batch_finish(batch);
     make_room(batch, OBJECT_ROOM);
     memset(batch->buffer + batch->used, 0, OBJECT_ROOM);
     return new_message(batch, type, flags);
@@ -153,10 +147,17 @@ static void end_message(struct nft_batch *batch, const struct nlmsghdr *message)
 
 /* ---- tables, sets, chains, rules ---- */
 
+/* All messages begin with the table's name. */
+static struct nlmsghdr *new_in_table(struct nft_batch *batch, uint16_t type, uint16_t flags)
+{
+    struct nlmsghdr *message = new_message(batch, type, flags);
+    put_text(message, NFTA_TABLE_NAME, batch->table);
+    return message;
+}
+
 static struct nlmsghdr *new_table(struct nft_batch *batch, uint32_t flags)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWTABLE, NLM_F_CREATE);
-    put_text(message, NFTA_TABLE_NAME, batch->table);
+    struct nlmsghdr *message = new_in_table(batch, NFT_MSG_NEWTABLE, NLM_F_CREATE);
     put_number(message, NFTA_TABLE_FLAGS, htonl(flags));
     return message;
 }
@@ -180,20 +181,21 @@ void nft_batch_set_table_flags(struct nft_batch *batch, uint32_t flags)
 
 void nft_batch_delete_table(struct nft_batch *batch)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELTABLE, 0);
-    put_text(message, NFTA_TABLE_NAME, batch->table);
-    end_message(batch, message);
+    end_message(batch, new_in_table(batch, NFT_MSG_DELTABLE, 0));
 }
 
-/* Begins the deletion of the object @name, named by @attribute, or of its contents. All messages
- * begin with the table attribute. */
+/* Begins the deletion of the object @name, named by @attribute, or of its contents. */
 static struct nlmsghdr *new_deletion(struct nft_batch *batch, uint16_t type, uint16_t attribute,
                                      const char *name)
 {
-    struct nlmsghdr *message = new_message(batch, type, 0);
-    put_text(message, NFTA_TABLE_NAME, batch->table);
+    struct nlmsghdr *message = new_in_table(batch, type, 0);
     put_text(message, attribute, name);
     return message;
+}
+
+void nft_batch_flush_set(struct nft_batch *batch, const char *set)
+{
+    end_message(batch, new_deletion(batch, NFT_MSG_DELSETELEM, NFTA_SET_ELEM_LIST_SET, set));
 }
 
 void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t handle)
@@ -201,11 +203,6 @@ void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t 
     struct nlmsghdr *message = new_deletion(batch, NFT_MSG_DELRULE, NFTA_RULE_CHAIN, chain);
     mnl_attr_put_u64(message, NFTA_RULE_HANDLE, htobe64(handle));
     end_message(batch, message);
-}
-
-void nft_batch_flush_set(struct nft_batch *batch, const char *set)
-{
-    end_message(batch, new_deletion(batch, NFT_MSG_DELSETELEM, NFTA_SET_ELEM_LIST_SET, set));
 }
 
 void nft_batch_flush_chain(struct nft_batch *batch, const char *chain)
@@ -266,13 +263,12 @@ void nft_batch_finish(struct nft_batch *batch)
 static void open_elements(struct nft_batch *batch, enum nft_element_op op, const char *set)
 {
     struct nlmsghdr *message = op == ELEMENT_ADD
-                                   ? new_message(batch, NFT_MSG_NEWSETELEM, NLM_F_CREATE)
-                                   : new_message(batch, NFT_MSG_DELSETELEM, 0);
+                                   ? new_in_table(batch, NFT_MSG_NEWSETELEM, NLM_F_CREATE)
+                                   : new_in_table(batch, NFT_MSG_DELSETELEM, 0);
     batch->current.open = true;
     batch->current.op = op;
     batch->current.set = set;
     batch->current.message = (size_t)((char *)message - batch->buffer);
-    put_text(message, NFTA_SET_ELEM_LIST_TABLE, batch->table);
     put_text(message, NFTA_SET_ELEM_LIST_SET, set);
     struct nlattr *list = begin_nest(message, NFTA_SET_ELEM_LIST_ELEMENTS);
     batch->current.list = (size_t)((char *)list - batch->buffer);

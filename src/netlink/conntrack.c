@@ -44,7 +44,7 @@ struct conntrack *conntrack_open(struct error *err)
     struct conntrack *c = xcalloc(1, sizeof(*c));
     uint32_t entries;
     const int one = 1;
-    c->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "conntrack", err);
+    c->nl = netlink_open(NETLINK_NETFILTER, 0, 0, "conntrack", err);
     /* Errors do not quote the request, so those of many deletions fit the receive buffer. */
     if (c->nl)
         mnl_socket_setsockopt(c->nl, NETLINK_CAP_ACK, (void *)&one, sizeof(one));
@@ -196,8 +196,7 @@ static void send_deletions(struct conntrack *c)
         return;
     while ((n = recv(mnl_socket_get_fd(c->nl), answers, sizeof(answers), MSG_DONTWAIT)) > 0 ||
            (n < 0 && (errno == EINTR || errno == ENOBUFS))) {
-        netlink_each(answer, answers, n > 0 ? (size_t)n : 0)
-        {
+        netlink_each (answer, answers, n > 0 ? (size_t)n : 0) {
             int why = answer->nlmsg_type == NLMSG_ERROR ? netlink_errno(answer) : 0;
             if (why == 0 || pending == 0)
                 continue;
@@ -222,7 +221,7 @@ int conntrack_scan_begin(struct conntrack *c, enum family family, bool filtered,
                          conntrack_flow_fn fn, void *ctx, struct error *err)
 {
     conntrack_scan_end(c);
-    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "conntrack", err);
+    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, 0, 0, "conntrack", err);
     if (!nl)
         return -1;
     c->scan = (struct netlink_reply){.nl = nl,

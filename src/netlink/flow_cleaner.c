@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A note exists for a frontend from its first change to the end of the last scan for it:
+ * A target is a frontend from its first change to the end of the last scan for it:
  *
- *     flow_cleaner_note   pending; if it was applied before, a flow has to be stale by both
+ *     flow_cleaner_set    pending; if it was applied before, a flow has to be stale by both
  *     flow_cleaner_run    applied, a scan is due
  *     on_timer            being scanned
- *     end_scan            dropped, unless it is pending or another scan is due
+ *     end_scan            forgotten, unless it is pending or another scan is due
  *
  * If a scan found an untranslated flow, more scans follow for some time: an answer in flight when
  * the entry was deleted creates a new one.
@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* Time for packets in flight under the old rules to reach the conntrack table. */
-#define SETTLE_SECONDS 0.01
+#define FLIGHT_SECONDS 0.01
 /* Limit of repeated scans for a frontend after findings; the delay doubles each time. */
 #define RECHECKS 5
 #define RECHECK_SECONDS 0.1
@@ -33,8 +33,8 @@
 #define WAIT_MOST 30.0
 /* Restarts of an interrupted scan. */
 #define RETRIES 5
-/* The kernel filters if the table is this small, or has at most this many entries per flow that we
- * want: see conntrack.h. */
+/* The kernel filters if the table is this small, or has at most this many entries per UDP flow of
+ * the family: see conntrack.h. */
 #define FEW_ENTRIES 4096
 #define ENTRIES_A_FLOW 8
 
@@ -44,32 +44,33 @@ struct serving {
     VEC(struct backend) backends; /* sorted */
 };
 
-struct note {
+struct target {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
-    struct serving noted;   /* latest state, while pending */
-    struct serving applied; /* the state in the kernel */
+    struct serving desired; /* while it is pending */
+    struct serving applied;
     bool is_pending, is_applied;
-    double due;   /* earliest time of a scan; 0: none is due */
     bool scanned; /* by the running scan */
     bool found;   /* an untranslated flow */
+    double due;   /* earliest time of a scan; 0: none is due */
     unsigned rechecks;
 };
 
-struct notes {
+/* The state of a family. */
+struct targets {
     struct hash_table by_frontend;
-    VEC(struct note *) pending;
-    double due;                  /* earliest time of the next scan; 0: none is due */
-    uint64_t flows;              /* counted by the last scan */
-    flow_held_back_fn held_back; /* may be NULL */
+    VEC(struct target *) pending;
+    double due;                      /* the earliest of its targets; 0: none is due */
+    uint64_t flows;                  /* counted by the last scan */
+    flow_not_applied_fn not_applied; /* may be NULL */
     const void *ctx;
+    struct flow_cleaner_stats stats;
 };
 
 struct flow_cleaner {
     struct ev_loop *loop;
     struct conntrack *conntrack;
-    struct notes notes[FAMILY_COUNT];
-    struct flow_cleaner_stats stats[FAMILY_COUNT];
+    struct targets targets[FAMILY_COUNT];
     double wait;       /* backoff after failures in a row; 0: the last scan succeeded */
     double rest_until; /* no scan starts earlier; clock_monotonic() */
     ev_timer timer;    /* starts the next scan */
@@ -82,45 +83,45 @@ struct flow_cleaner {
     uint64_t flows; /* seen by this attempt */
 };
 
-/* ---- notes ---- */
+/* ---- targets ---- */
 
 static struct hash_key key_of(const struct hash_link *link)
 {
-    return (struct hash_key){&((const struct note *)link)->frontend, sizeof(struct frontend)};
+    return (struct hash_key){&((const struct target *)link)->frontend, sizeof(struct frontend)};
 }
 
-static struct note *find(const struct notes *notes, const struct frontend *frontend)
+static struct target *find(const struct targets *targets, const struct frontend *frontend)
 {
-    return hash_table_find(&notes->by_frontend, key_of,
+    return hash_table_find(&targets->by_frontend, key_of,
                            (struct hash_key){frontend, sizeof(*frontend)});
 }
 
-static void drop_note(struct notes *notes, struct note *note)
+static void forget(struct targets *targets, struct target *target)
 {
-    hash_table_remove(&notes->by_frontend, &note->link);
-    vec_free(&note->noted.backends);
-    vec_free(&note->applied.backends);
-    free(note);
+    hash_table_remove(&targets->by_frontend, &target->link);
+    vec_free(&target->desired.backends);
+    vec_free(&target->applied.backends);
+    free(target);
 }
 
-void flow_cleaner_note(struct flow_cleaner *c, const struct frontend *frontend, bool claimed,
-                       const struct backend *serving, size_t n)
+void flow_cleaner_set(struct flow_cleaner *c, const struct frontend *frontend, bool claimed,
+                      const struct backend *serving, size_t n)
 {
-    struct notes *notes = &c->notes[frontend->family];
+    struct targets *targets = &c->targets[frontend->family];
     if (frontend->protocol != IPPROTO_UDP)
         return;
-    struct note *note = find(notes, frontend);
-    if (!note) {
-        note = xcalloc(1, sizeof(*note));
-        note->frontend = *frontend;
-        hash_table_add(&notes->by_frontend, key_of, &note->link);
+    struct target *target = find(targets, frontend);
+    if (!target) {
+        target = xcalloc(1, sizeof(*target));
+        target->frontend = *frontend;
+        hash_table_add(&targets->by_frontend, key_of, &target->link);
     }
-    note->noted.claimed = claimed;
-    vec_clear(&note->noted.backends);
-    vec_append(&note->noted.backends, serving, claimed ? n : 0);
-    if (!note->is_pending)
-        vec_push(&notes->pending, note);
-    note->is_pending = true;
+    target->desired.claimed = claimed;
+    vec_clear(&target->desired.backends);
+    vec_append(&target->desired.backends, serving, claimed ? n : 0);
+    if (!target->is_pending)
+        vec_push(&targets->pending, target);
+    target->is_pending = true;
 }
 
 /* Whether a flow with replies from @server is stale. */
@@ -132,35 +133,30 @@ static bool is_stale_under(const struct serving *serving, const struct backend *
                                                  sizeof(*server), backend_compare));
 }
 
-static bool same(const struct backend *a, const struct backend *b)
-{
-    return a->port == b->port && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
-}
-
-/* The note whose frontend is @end. */
-static struct note *note_of(const struct notes *notes, enum family family,
-                            const struct backend *end)
+/* The target whose frontend is @end. */
+static struct target *target_at(const struct targets *targets, enum family family,
+                                const struct backend *end)
 {
     const struct frontend frontend = {end->address, end->port, IPPROTO_UDP, (uint8_t)family};
-    return find(notes, &frontend);
+    return find(targets, &frontend);
 }
 
 /* An untranslated flow may be an answer to a client whose own entry is gone: conntrack takes the
  * client's next packet as a reply to it and does not translate it. So if its destination is not a
- * noted frontend, its original source is checked. */
-static bool is_stale(const struct notes *notes, const struct conntrack_flow *flow)
+ * target, its original source is checked. */
+static bool is_stale(const struct targets *targets, const struct conntrack_flow *flow)
 {
     const struct backend *server = &flow->reply.source;
-    bool translated = !same(&flow->original.destination, server);
-    struct note *note = note_of(notes, flow->family, &flow->original.destination);
-    if (!note && !translated && same(&flow->original.source, &flow->reply.destination)) {
+    bool translated = !backend_equal(&flow->original.destination, server);
+    struct target *target = target_at(targets, flow->family, &flow->original.destination);
+    if (!target && !translated && backend_equal(&flow->original.source, &flow->reply.destination)) {
         server = &flow->original.source;
-        note = note_of(notes, flow->family, server);
+        target = target_at(targets, flow->family, server);
     }
-    if (!note || !note->is_applied || !is_stale_under(&note->applied, server, translated) ||
-        (note->is_pending && !is_stale_under(&note->noted, server, translated)))
+    if (!target || !target->is_applied || !is_stale_under(&target->applied, server, translated) ||
+        (target->is_pending && !is_stale_under(&target->desired, server, translated)))
         return false;
-    note->found = note->found || !translated;
+    target->found = target->found || !translated;
     return true;
 }
 
@@ -168,7 +164,7 @@ static bool is_stale(const struct notes *notes, const struct conntrack_flow *flo
 
 static void schedule(struct flow_cleaner *c)
 {
-    double due = clock_earlier(c->notes[FAMILY_IPV4].due, c->notes[FAMILY_IPV6].due);
+    double due = clock_earlier(c->targets[FAMILY_IPV4].due, c->targets[FAMILY_IPV6].due);
     if (c->scanning || due == 0)
         return;
     ev_now_update(c->loop);
@@ -181,17 +177,18 @@ static void on_flow(void *ctx, const struct conntrack_flow *flow)
 {
     struct flow_cleaner *c = ctx;
     c->flows++;
-    if (is_stale(&c->notes[c->family], flow))
+    if (is_stale(&c->targets[c->family], flow))
         conntrack_delete(c->conntrack, flow);
 }
 
 static int start_reading(struct flow_cleaner *c, struct error *err)
 {
+    const uint64_t last = c->targets[c->family].flows;
     uint32_t entries;
     c->flows = 0;
     if (conntrack_count(c->conntrack, &entries, err))
         return -1;
-    bool filtered = entries <= FEW_ENTRIES || c->notes[c->family].flows >= entries / ENTRIES_A_FLOW;
+    bool filtered = entries <= FEW_ENTRIES || last >= entries / ENTRIES_A_FLOW;
     if (conntrack_scan_begin(c->conntrack, c->family, filtered, on_flow, c, err))
         return -1;
     ev_io_set(&c->io, conntrack_scan_fd(c->conntrack), EV_READ);
@@ -199,53 +196,28 @@ static int start_reading(struct flow_cleaner *c, struct error *err)
     return 0;
 }
 
-/* Decides what follows a scan for @note. @seen: the scan read the table. */
-static void end_scan_for(struct notes *notes, struct note *note, bool seen)
+/* Decides what follows a scan for @target. @seen: the scan read the table. */
+static void end_scan_for(struct targets *targets, struct target *target, bool seen)
 {
     double now = clock_monotonic();
-    note->scanned = false;
+    target->scanned = false;
     if (!seen)
-        note->due = now;
-    else if (note->due == 0 && note->found && note->rechecks < RECHECKS)
-        note->due = now + RECHECK_SECONDS * (1U << note->rechecks++);
-    if (note->due == 0 && note->is_pending)
-        note->is_applied = false; /* as for a new note */
-    else if (note->due == 0)
-        drop_note(notes, note);
+        target->due = now;
+    else if (target->due == 0 && target->found && target->rechecks < RECHECKS)
+        target->due = now + RECHECK_SECONDS * (1U << target->rechecks++);
+    if (target->due == 0 && target->is_pending)
+        target->is_applied = false; /* as for a new target */
+    else if (target->due == 0)
+        forget(targets, target);
 }
 
-static void log_failures(const struct flow_cleaner *c, const struct conntrack_deletions *done,
-                         const struct error *err)
+static void count_and_log(struct flow_cleaner *c, const struct error *err)
 {
-    const char *family = family_name(c->family);
-    if (err->text)
-        log_warn("conntrack", "family=%s cannot scan for stale UDP flows: %s; retrying", family,
-                 err->text);
-    else if (c->retries > RETRIES)
-        log_warn("conntrack",
-                 "family=%s every scan of the conntrack table was interrupted in %d tries; some "
-                 "stale UDP flows may remain",
-                 family, RETRIES + 1);
-    if (done->failed > 0)
-        log_warn("conntrack", "family=%s cannot delete stale UDP flows flows=%llu: %s", family,
-                 (unsigned long long)done->failed, strerror(done->first_errno));
-}
-
-static void end_scan(struct flow_cleaner *c, struct error *err)
-{
-    struct notes *notes = &c->notes[c->family];
-    struct flow_cleaner_stats *stats = &c->stats[c->family];
+    struct targets *targets = &c->targets[c->family];
+    struct flow_cleaner_stats *stats = &targets->stats;
     const struct conntrack_deletions done = conntrack_take_deletions(c->conntrack);
-    double seconds = clock_monotonic() - c->begin;
-    c->scanning = false;
-    hash_table_each (&notes->by_frontend, struct note, note)
-        if (note->scanned)
-            end_scan_for(notes, note, !err->text);
-    hash_table_each (&notes->by_frontend, const struct note, note)
-        notes->due = clock_earlier(notes->due, note->due);
-    if (!err->text || c->wait == 0)
-        log_failures(c, &done, err);
-    c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
+    const char *family = family_name(c->family);
+    const double seconds = clock_monotonic() - c->begin;
     stats->deleted += done.deleted;
     stats->failed_deletions += done.failed;
     if (err->text || c->retries > RETRIES) {
@@ -254,13 +226,39 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
         stats->scans++;
         stats->total_scan_seconds += seconds;
         histogram_add(&stats->scan_seconds, seconds);
-        notes->flows = c->flows;
-        log_debug(2, "conntrack", "family=%s scanned flows=%llu deleted=%llu seconds=%.3f",
-                  family_name(c->family), (unsigned long long)c->flows,
-                  (unsigned long long)done.deleted, seconds);
+        targets->flows = c->flows;
+        log_debug(2, "conntrack", "family=%s scanned flows=%llu deleted=%llu seconds=%.3f", family,
+                  (unsigned long long)c->flows, (unsigned long long)done.deleted, seconds);
     }
+    if (err->text && c->wait > 0)
+        return; /* logged before */
+    if (err->text)
+        log_warn("conntrack", "family=%s cannot scan for stale UDP flows: %s; retrying", family,
+                 err->text);
+    else if (c->retries > RETRIES)
+        log_warn("conntrack",
+                 "family=%s every scan of the conntrack table was interrupted in %d tries; some "
+                 "stale UDP flows may remain",
+                 family, RETRIES + 1);
+    if (done.failed > 0)
+        log_warn("conntrack", "family=%s cannot delete stale UDP flows flows=%llu: %s", family,
+                 (unsigned long long)done.failed, strerror(done.first_errno));
+}
+
+static void end_scan(struct flow_cleaner *c, struct error *err)
+{
+    struct targets *targets = &c->targets[c->family];
+    const double seconds = clock_monotonic() - c->begin;
+    c->scanning = false;
+    hash_table_each (&targets->by_frontend, struct target, target)
+        if (target->scanned)
+            end_scan_for(targets, target, !err->text);
+    hash_table_each (&targets->by_frontend, const struct target, target)
+        targets->due = clock_earlier(targets->due, target->due);
+    count_and_log(c, err);
+    c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
+    c->rest_until = clock_monotonic() + FLIGHT_SECONDS + fmin(seconds, PAUSE_LIMIT) + c->wait;
     error_clear(err);
-    c->rest_until = clock_monotonic() + SETTLE_SECONDS + fmin(seconds, PAUSE_LIMIT) + c->wait;
     schedule(c);
 }
 
@@ -279,22 +277,22 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
     end_scan(c, &err);
 }
 
-/* Scans the family that is due first, for all of its frontends that are due. */
+/* Scans the family that is due first, for all of its targets that are due. */
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct flow_cleaner *c = timer->data;
     struct error err = {0};
     (void)loop;
     (void)revents;
-    double ipv4 = c->notes[FAMILY_IPV4].due, ipv6 = c->notes[FAMILY_IPV6].due;
+    double ipv4 = c->targets[FAMILY_IPV4].due, ipv6 = c->targets[FAMILY_IPV6].due;
     c->family = clock_earlier(ipv4, ipv6) == ipv4 ? FAMILY_IPV4 : FAMILY_IPV6;
-    struct notes *notes = &c->notes[c->family];
-    c->begin = fmax(clock_monotonic(), notes->due);
-    notes->due = 0;
-    hash_table_each (&notes->by_frontend, struct note, note) {
-        note->scanned = note->due > 0 && note->due <= c->begin;
-        if (note->scanned)
-            note->due = 0;
+    struct targets *targets = &c->targets[c->family];
+    c->begin = fmax(clock_monotonic(), targets->due);
+    targets->due = 0;
+    hash_table_each (&targets->by_frontend, struct target, target) {
+        target->scanned = target->due > 0 && target->due <= c->begin;
+        if (target->scanned)
+            target->due = 0;
     }
     c->scanning = true;
     c->retries = 0;
@@ -304,35 +302,35 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 
 /* ---- the cleaner ---- */
 
-void flow_cleaner_hold_back(struct flow_cleaner *c, enum family family, flow_held_back_fn held_back,
-                            const void *ctx)
+void flow_cleaner_skip(struct flow_cleaner *c, enum family family, flow_not_applied_fn fn,
+                       const void *ctx)
 {
-    c->notes[family].held_back = held_back;
-    c->notes[family].ctx = ctx;
+    c->targets[family].not_applied = fn;
+    c->targets[family].ctx = ctx;
 }
 
 void flow_cleaner_run(struct flow_cleaner *c, enum family family)
 {
-    struct notes *notes = &c->notes[family];
-    size_t waiting = 0;
-    vec_each (&notes->pending, it) {
-        struct note *note = *it;
-        if (notes->held_back && notes->held_back(notes->ctx, &note->frontend)) {
-            notes->pending.v[waiting++] = note;
+    struct targets *targets = &c->targets[family];
+    size_t skipped = 0;
+    vec_each (&targets->pending, it) {
+        struct target *target = *it;
+        if (targets->not_applied && targets->not_applied(targets->ctx, &target->frontend)) {
+            targets->pending.v[skipped++] = target;
             continue;
         }
-        vec_free(&note->applied.backends);
-        note->applied = note->noted;
-        note->noted = (struct serving){0};
-        note->is_applied = true;
-        note->is_pending = note->found = false;
-        note->rechecks = 0;
-        note->due = clock_monotonic() + SETTLE_SECONDS;
-        notes->due = clock_earlier(notes->due, note->due);
+        vec_free(&target->applied.backends);
+        target->applied = target->desired;
+        target->desired = (struct serving){0};
+        target->is_applied = true;
+        target->is_pending = target->found = false;
+        target->rechecks = 0;
+        target->due = clock_monotonic() + FLIGHT_SECONDS;
+        targets->due = clock_earlier(targets->due, target->due);
     }
-    notes->pending.n = waiting;
-    if (waiting == 0)
-        vec_clear_few(&notes->pending);
+    targets->pending.n = skipped;
+    if (skipped == 0)
+        vec_clear_few(&targets->pending);
     schedule(c);
 }
 
@@ -345,7 +343,7 @@ struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err)
     c->loop = loop;
     c->conntrack = conntrack;
     for (int family = 0; family < FAMILY_COUNT; family++)
-        c->stats[family].scan_seconds.buckets = &histogram_exponential;
+        c->targets[family].stats.scan_seconds.buckets = &histogram_exponential;
     ev_init(&c->timer, on_timer);
     ev_init(&c->io, on_readable);
     /* Other events of a loop iteration go first. */
@@ -361,10 +359,10 @@ void flow_cleaner_free(struct flow_cleaner *c)
     ev_timer_stop(c->loop, &c->timer);
     ev_io_stop(c->loop, &c->io);
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        struct notes *notes = &c->notes[family];
-        hash_table_each (&notes->by_frontend, struct note, note)
-            drop_note(notes, note);
-        vec_free(&notes->pending);
+        struct targets *targets = &c->targets[family];
+        hash_table_each (&targets->by_frontend, struct target, target)
+            forget(targets, target);
+        vec_free(&targets->pending);
     }
     conntrack_close(c->conntrack);
     free(c);
@@ -373,5 +371,5 @@ void flow_cleaner_free(struct flow_cleaner *c)
 const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *c,
                                                     enum family family)
 {
-    return &c->stats[family];
+    return &c->targets[family].stats;
 }

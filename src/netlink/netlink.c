@@ -13,13 +13,13 @@
 /* The kernel fills a dump buffer of any size, up to its own limit. */
 #define BUFFER_SIZE ((size_t)64 * 1024)
 
-/* MAX_ERRNO of the kernel. */
-#define LAST_ERRNO 4095
+/* The kernel's MAX_ERRNO is 4095; ipset has errors of its own from 4096 on. */
+#define LAST_ERRNO 8191
 
-struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
-                                const char *what, struct error *err)
+struct mnl_socket *netlink_open(int protocol, unsigned groups, int room, const char *what,
+                                struct error *err)
 {
-    struct mnl_socket *nl = mnl_socket_open2(protocol, SOCK_CLOEXEC | flags);
+    struct mnl_socket *nl = mnl_socket_open2(protocol, SOCK_CLOEXEC);
     if (!nl || mnl_socket_bind(nl, groups, MNL_SOCKET_AUTOPID) != 0) {
         error_set(err, "%s: cannot open a netlink socket: %s", what, strerror(errno));
         if (nl)
@@ -76,8 +76,7 @@ int netlink_receive(struct netlink_reply *reply)
         errno = EMSGSIZE;
     if (n < 0 || n > (ssize_t)reply->size)
         return -1;
-    netlink_each(message, reply->buffer, (size_t)n)
-    {
+    netlink_each (message, reply->buffer, (size_t)n) {
         uint32_t port = mnl_socket_get_portid(reply->nl);
         if ((message->nlmsg_seq && message->nlmsg_seq != reply->sequence) ||
             (message->nlmsg_pid && message->nlmsg_pid != port)) {

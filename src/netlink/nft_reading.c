@@ -232,7 +232,7 @@ static struct element_dump *open_dump(enum family family, const char *table, con
     const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
     struct element_dump *dump = xcalloc(1, sizeof(*dump));
     struct nlmsghdr *request = begin(dump->buffer, family, NLM_F_DUMP, 1, &what);
-    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, 0, 0, 0, "nf_tables", err);
+    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, 0, 0, "nf_tables", err);
     dump->reply = (struct netlink_reply){.nl = nl,
                                          .buffer = dump->buffer,
                                          .size = PIECE_SIZE,

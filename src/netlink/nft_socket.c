@@ -19,6 +19,7 @@
 #define SEND_RESERVE 64
 /* Upper bound for batch begin and end. */
 #define BATCH_FRAME ((size_t)128)
+#define ANSWERS_SIZE ((size_t)MNL_SOCKET_BUFFER_SIZE)
 /* On ENOMEM a piece is split into this many, up to MOST_SPLITS times. */
 #define SPLIT 8
 #define MOST_SPLITS 3
@@ -31,8 +32,8 @@
 struct nft_socket *nft_socket_open(struct error *err)
 {
     struct nft_socket *s = xcalloc(1, sizeof(*s));
-    s->answers = xcalloc(1, (size_t)MNL_SOCKET_BUFFER_SIZE);
-    s->nl = netlink_open(NETLINK_NETFILTER, 0, 0, RECEIVE_BUFFER, "nf_tables", err);
+    s->answers = xcalloc(1, ANSWERS_SIZE);
+    s->nl = netlink_open(NETLINK_NETFILTER, 0, RECEIVE_BUFFER, "nf_tables", err);
     if (!s->nl) {
         nft_socket_close(s);
         return NULL;
@@ -79,16 +80,16 @@ static void grow_send_buffer(struct nft_socket *s, size_t length)
     int fd = mnl_socket_get_fd(s->nl), size = 0;
     if (length + SEND_RESERVE <= s->send_limit)
         return;
-    int wanted = length > INT32_MAX / 4 ? INT32_MAX / 2 : (int)(length + SEND_RESERVE);
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &wanted, sizeof(wanted)) < 0)
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof(wanted));
+    int limit = length > INT32_MAX / 4 ? INT32_MAX / 2 : (int)(length + SEND_RESERVE);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &limit, sizeof(limit)) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &limit, sizeof(limit));
     socklen_t size_length = sizeof(size);
     getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &size_length);
     s->send_limit = (size_t)size;
 }
 
-/* Describes a message in nft's terms. */
-static char *describe(const struct nlmsghdr *message)
+/* Describes the first rejected message in nft's terms. */
+static int rejected(const struct nft_batch *batch, struct error *err)
 {
     static const struct {
         uint16_t type;
@@ -105,100 +106,75 @@ static char *describe(const struct nlmsghdr *message)
         {NFT_MSG_NEWSETELEM, "add elements to", NFTA_SET_ELEM_LIST_SET},
         {NFT_MSG_DELSETELEM, "delete elements of", NFTA_SET_ELEM_LIST_SET},
     };
-    if (!message)
-        return xstrdup("accept the transaction");
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (kinds[i].type != NFNL_MSG_TYPE(message->nlmsg_type))
-            continue;
-        const char *name = netlink_text(nfnl_attribute(message, kinds[i].name));
-        return xasprintf("%s%s%s", kinds[i].verb, name ? " " : "", name ? name : "");
+    const struct nft_rejection *first = &batch->rejections.v[0];
+    const char *verb = "accept the transaction", *name = NULL;
+    if (first->message != NFT_NO_MESSAGE) {
+        const struct nlmsghdr *message = (const void *)(batch->buffer + first->message);
+        verb = "process a message";
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+            if (kinds[i].type != NFNL_MSG_TYPE(message->nlmsg_type))
+                continue;
+            verb = kinds[i].verb;
+            name = netlink_text(nfnl_attribute(message, kinds[i].name));
+        }
     }
-    return xasprintf("message type %u", NFNL_MSG_TYPE(message->nlmsg_type));
+    return error_set(err, "the kernel refused to %s%s%s: %s", verb, name ? " " : "",
+                     name ? name : "", nft_reason(first->why));
 }
 
-struct answers {
-    struct nft_batch *batch;
-    size_t at, to; /* range of unanswered messages */
-    uint32_t last_sequence;
-    bool acknowledged, lost;
-    int first_errno; /* 0: none */
-    struct error *err;
-};
-
-/* Finds the message with @sequence, or NULL. Answers arrive in message order. */
-static const struct nlmsghdr *find_message(struct answers *a, uint32_t sequence)
+/* The offset of the message with @sequence between two offsets, or NFT_NO_MESSAGE. */
+static size_t find_message(const struct nft_batch *batch, size_t from, size_t to, uint32_t sequence)
 {
-    for (size_t at = a->at; at < a->to;) {
-        const struct nlmsghdr *message = (const void *)(a->batch->buffer + at);
-        if (message->nlmsg_seq == sequence) {
-            a->at = at;
-            return message;
-        }
+    for (size_t at = from; at < to;) {
+        const struct nlmsghdr *message = (const void *)(batch->buffer + at);
+        if (message->nlmsg_seq == sequence)
+            return at;
         at += MNL_ALIGN(message->nlmsg_len);
     }
-    return NULL;
+    return NFT_NO_MESSAGE;
 }
 
-static void take_error(struct answers *a, const struct nlmsghdr *header, int why)
+/* Reads the answers to the messages between two offsets. The acknowledgement of the message @last
+ * comes last. */
+static int read_answers(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
+                        uint32_t last, struct error *err)
 {
-    const struct nlmsghdr *message = find_message(a, header->nlmsg_seq);
-    const struct nft_rejection rejection = {message ? a->at : NFT_NO_MESSAGE, why};
-    vec_push(&a->batch->rejections, rejection);
-    if (a->first_errno)
-        return;
-    a->first_errno = why;
-    char *what = describe(message);
-    error_set(a->err, "the kernel refused to %s: %s", what, nft_reason(why));
-    free(what);
-}
-
-/* Processes one received piece, truncated if it was longer than @room. */
-static void take_answers(struct answers *a, const char *buffer, size_t length, size_t room)
-{
-    a->lost = a->lost || length > room;
-    netlink_each(answer, buffer, length < room ? length : room)
-    {
-        if (answer->nlmsg_type != NLMSG_ERROR)
-            continue;
-        int why = netlink_errno(answer);
-        if (why)
-            take_error(a, answer, why);
-        else if (answer->nlmsg_seq == a->last_sequence)
-            a->acknowledged = true;
-    }
-}
-
-static int read_answers(struct nft_socket *s, struct answers *a)
-{
-    const size_t room = (size_t)MNL_SOCKET_BUFFER_SIZE;
-    ssize_t n = 0;
-    /* The acknowledgement of the last message comes last. */
-    while (!a->acknowledged) {
-        n = recv(mnl_socket_get_fd(s->nl), s->answers, room, MSG_DONTWAIT | MSG_TRUNC);
-        if (n < 0 && (errno == EINTR || errno == ENOBUFS)) {
-            a->lost = a->lost || errno == ENOBUFS; /* queued answers can still be read */
-            continue;
-        }
-        if (n <= 0)
+    bool acknowledged = false, lost = false;
+    int why = 0;
+    while (!acknowledged) {
+        ssize_t n =
+            recv(mnl_socket_get_fd(s->nl), s->answers, ANSWERS_SIZE, MSG_DONTWAIT | MSG_TRUNC);
+        why = n < 0 ? errno : n == 0 ? EAGAIN : 0;
+        lost = lost || why == ENOBUFS || n > (ssize_t)ANSWERS_SIZE;
+        if (why && why != EINTR && why != ENOBUFS) /* after ENOBUFS the queue can still be read */
             break;
-        take_answers(a, s->answers, (size_t)n, room);
+        size_t length = why ? 0 : (size_t)n < ANSWERS_SIZE ? (size_t)n : ANSWERS_SIZE;
+        netlink_each (answer, s->answers, length) {
+            if (answer->nlmsg_type != NLMSG_ERROR)
+                continue;
+            const int number = netlink_errno(answer);
+            acknowledged = acknowledged || (number == 0 && answer->nlmsg_seq == last);
+            if (number == 0)
+                continue;
+            size_t message = find_message(batch, from, to, answer->nlmsg_seq);
+            vec_push(&batch->rejections, (struct nft_rejection){message, number});
+            from = message == NFT_NO_MESSAGE ? from : message; /* answers come in order */
+        }
     }
-    int why = errno;
-    if (a->first_errno)
-        return -1;
-    if (n < 0 && why != EAGAIN)
-        return error_set(a->err, "cannot read the kernel's answer: %s", strerror(why));
-    if (a->lost && !a->acknowledged)
-        return error_set(a->err, "the kernel's answers did not fit the receive buffer");
-    if (!a->acknowledged)
-        return error_set(a->err, "the kernel did not acknowledge the transaction");
-    return 0;
+    if (batch->rejections.n > 0)
+        return rejected(batch, err);
+    if (acknowledged)
+        return 0;
+    if (why != EAGAIN)
+        return error_set(err, "cannot read the kernel's answer: %s", strerror(why));
+    return error_set(err, lost ? "the kernel's answers did not fit the receive buffer"
+                               : "the kernel did not acknowledge the transaction");
 }
 
 /* Requests an acknowledgement of the last message between two offsets and returns its sequence
  * number. The kernel sends it after the commit. (Older kernels do not acknowledge the batch end.)
  */
-static uint32_t ask_for_answer(struct nft_batch *batch, size_t from, size_t to)
+static uint32_t request_answer(struct nft_batch *batch, size_t from, size_t to)
 {
     struct nlmsghdr *last = (void *)(batch->buffer + from);
     for (size_t at = from; at < to;) {
@@ -238,18 +214,14 @@ static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t f
 static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
                     bool commit, int *why, struct error *err)
 {
-    struct answers answers = {.batch = batch,
-                              .at = from,
-                              .to = to,
-                              .last_sequence = ask_for_answer(batch, from, to),
-                              .err = err};
+    uint32_t last = request_answer(batch, from, to);
     vec_clear(&batch->rejections);
     *why = send_messages(s, batch, from, to, commit);
     if (*why)
         return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from,
                          nft_reason(*why));
-    int result = read_answers(s, &answers);
-    *why = answers.first_errno;
+    int result = read_answers(s, batch, from, to, last, err);
+    *why = batch->rejections.n > 0 ? batch->rejections.v[0].why : 0;
     return result;
 }
 
@@ -264,13 +236,13 @@ static size_t next_cut(const struct nft_batch *batch, size_t from, size_t limit)
     return best ? best : batch->used;
 }
 
-/* Where the transaction from @from ends: about @wanted bytes, within the socket's limit. Returns
+/* Where the transaction from @from ends: about @size bytes, within the socket's limit. Returns
  * @from if there is no such cut. */
 static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, size_t from,
-                           size_t wanted)
+                           size_t size)
 {
     size_t limit = s->send_limit - BATCH_FRAME - SEND_RESERVE, left = batch->used - from;
-    if (left <= limit && left <= wanted)
+    if (left <= limit && left <= size)
         return batch->used;
     if (left > limit && !s->cut_logged) {
         log_info("netlink",
@@ -279,17 +251,16 @@ static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, 
                  batch->used, s->send_limit);
         s->cut_logged = true;
     }
-    size_t to = next_cut(batch, from, wanted < limit ? wanted : limit);
+    size_t to = next_cut(batch, from, size < limit ? size : limit);
     return to - from > limit ? from : to;
 }
 
 /* Whether smaller pieces may succeed. */
 static bool is_short_of_memory(const struct nft_batch *batch, int why)
 {
-    vec_each (&batch->rejections, rejection) {
+    vec_each (&batch->rejections, rejection)
         if (rejection->why == ENOMEM)
             return true;
-    }
     return why == ENOMEM || why == ENOBUFS;
 }
 
@@ -298,11 +269,11 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
                          struct error *err)
 {
     grow_send_buffer(s, batch->used + BATCH_FRAME);
-    size_t wanted = batch->piece ? batch->piece : batch->used;
+    size_t size = batch->piece ? batch->piece : batch->used;
     unsigned splits = 0;
     for (size_t from = 0; from < batch->used;) {
         int why;
-        size_t to = end_of_piece(s, batch, from, wanted);
+        size_t to = end_of_piece(s, batch, from, size);
         batch->nothing_applied = from == 0;
         if (to == from)
             return error_set(err, "the socket's send buffer of %zu bytes is too small",
@@ -320,7 +291,7 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
         log_debug(2, "netlink", "sending %zu bytes in smaller transactions: %s", to - from,
                   err->text);
         error_clear(err);
-        wanted = (to - from) / SPLIT;
+        size = (to - from) / SPLIT;
         splits++;
     }
     return 0;
@@ -335,7 +306,7 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
         table_monitor_leave(monitor);
     int result = commit_pieces(s, batch, &done, err);
     if (monitor)
-        table_monitor_listen_again(monitor, done);
+        table_monitor_rejoin(monitor, done);
     return result;
 }
 

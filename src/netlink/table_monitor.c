@@ -32,7 +32,7 @@ struct table_monitor {
     uint32_t own_port;
     uint32_t left_at;             /* the generation before a large batch of our own */
     bool missed;                  /* others committed while we did not listen */
-    bool touched;                 /* changes were reported, settled() is due */
+    bool touched;                 /* changes were reported, finished() is due */
     bool finished;                /* their transaction has ended: program is known */
     bool waited;                  /* one loop iteration, for that */
     struct table_program program; /* of the last transaction that touched the table */
@@ -94,8 +94,7 @@ static void take_generation(struct table_monitor *m, const struct nlmsghdr *head
 
 void table_monitor_take(struct table_monitor *m, const void *messages, size_t length)
 {
-    netlink_each(header, messages, length)
-    {
+    netlink_each (header, messages, length) {
         if (NFNL_SUBSYS_ID(header->nlmsg_type) != NFNL_SUBSYS_NFTABLES ||
             header->nlmsg_pid == m->own_port ||
             mnl_nlmsg_get_payload_len(header) < sizeof(struct nfgenmsg))
@@ -109,7 +108,7 @@ void table_monitor_take(struct table_monitor *m, const void *messages, size_t le
 
 /* The end of a transaction directly follows its events. If it has not arrived, it comes in the next
  * loop iteration or was lost. */
-void table_monitor_settle(struct table_monitor *m)
+void table_monitor_finish(struct table_monitor *m)
 {
     const struct table_program unknown = {0};
     if (!m->touched)
@@ -120,7 +119,7 @@ void table_monitor_settle(struct table_monitor *m)
     }
     bool finished = m->finished;
     m->touched = m->finished = m->waited = false;
-    m->ops.settled(m->ops.ctx, finished ? &m->program : &unknown);
+    m->ops.finished(m->ops.ctx, finished ? &m->program : &unknown);
 }
 
 /* ---- the socket ---- */
@@ -151,7 +150,7 @@ static void take_all(struct table_monitor *m)
     }
     for (int i = 0; i < DATAGRAMS_A_TURN && take_datagram(m); i++)
         continue;
-    table_monitor_settle(m);
+    table_monitor_finish(m);
 }
 
 static void pause_for(struct table_monitor *m, double seconds)
@@ -198,7 +197,7 @@ void table_monitor_leave(struct table_monitor *m)
     membership(m, NETLINK_DROP_MEMBERSHIP);
 }
 
-void table_monitor_listen_again(struct table_monitor *m, uint32_t transactions)
+void table_monitor_rejoin(struct table_monitor *m, uint32_t transactions)
 {
     struct error err = {0};
     uint32_t now;
@@ -323,7 +322,7 @@ static int open_socket(struct table_monitor *m, struct error *err)
     struct sock_filter steps[TABLE_MONITOR_FILTER_SIZE];
     const struct sock_fprog program = {
         .len = (unsigned short)table_monitor_filter(m->table, m->own_port, steps), .filter = steps};
-    m->socket = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, QUEUE_SIZE, "nf_tables", err);
+    m->socket = netlink_open(NETLINK_NETFILTER, 0, QUEUE_SIZE, "nf_tables", err);
     if (!m->socket)
         return -1;
     if (setsockopt(mnl_socket_get_fd(m->socket), SOL_SOCKET, SO_ATTACH_FILTER, &program,

@@ -62,7 +62,7 @@ static void update_flows(struct policy *policy, struct frontend_state *target,
         return;
     target->serving = now;
     policy_spend(policy, serving->n);
-    flow_cleaner_note(policy->config.flows, &target->frontend, true, serving->v, serving->n);
+    flow_cleaner_set(policy->config.flows, &target->frontend, true, serving->v, serving->n);
 }
 
 static void log_frontend(const struct frontend_state *target, const struct route *route)
@@ -107,7 +107,7 @@ void routes_remove_frontend(struct policy *policy, struct frontend_state *target
         return;
     ruleset_remove(ruleset, &target->frontend);
     if (target->frontend.protocol == IPPROTO_UDP && policy->config.flows)
-        flow_cleaner_note(policy->config.flows, &target->frontend, false, NULL, 0);
+        flow_cleaner_set(policy->config.flows, &target->frontend, false, NULL, 0);
 }
 
 /* ---- service ports ---- */

@@ -175,8 +175,7 @@ static void begin_batch(struct ruleset *rs, bool singly)
 static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct commit_stats *stats,
                       struct error *err)
 {
-    nft_batch_finish(&rs->batch);
-    if (nft_batch_is_empty(&rs->batch))
+    if (rs->batch.used == 0)
         return 0;
     double start = clock_monotonic();
     int result = nft_socket_commit(socket, &rs->batch, err);
@@ -325,7 +324,6 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
     for (size_t i = instances->n; i > 0; i--)
         encode_deletion(rs, instances->v[i - 1], &batch);
-    nft_batch_finish(&batch);
     if (nft_socket_commit(socket, &batch, &err) == 0) {
         vec_each (instances, instance)
             instances_drop(&rs->instances, *instance);

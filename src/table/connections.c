@@ -95,8 +95,7 @@ void connections_restore(struct ruleset *rs, struct nft_socket *socket)
         if (count && count->total > 0)
             restore(&batch, port, count->total);
     }
-    nft_batch_finish(&batch);
-    if (!nft_batch_is_empty(&batch) && nft_socket_commit(socket, &batch, &err))
+    if (nft_socket_commit(socket, &batch, &err))
         log_warn("connections", "family=%s counts of connections begin at 0: %s",
                  nft_family_name(rs->family), err.text);
     error_clear(&err);
@@ -125,7 +124,7 @@ void connections_end(struct ruleset *rs, struct nft_socket *socket)
             nft_batch_flush_set(&batch, set_names[set]);
         error_clear(&err);
     }
-    if (!nft_batch_is_empty(&batch) && nft_socket_commit(socket, &batch, &err))
+    if (nft_socket_commit(socket, &batch, &err))
         log_debug(1, "connections", "family=%s counts of an earlier run stay: %s",
                   nft_family_name(rs->family), err.text);
     error_clear(&err);

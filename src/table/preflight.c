@@ -86,7 +86,7 @@ static int add_features(const struct feature *from, size_t n, enum family family
             if (is_of(&from[i], chain->name))
                 vec_push(&used.chains, *chain);
     }
-    nft_batch_turn_to(batch, family);
+    nft_batch_set_family(batch, family);
     nft_batch_add_table(batch, owned, "forgotten at once");
     program_layout(&used, true, batch);
     vec_free(&used.sets);

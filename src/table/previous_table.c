@@ -115,7 +115,7 @@ int ruleset_withdraw(struct ruleset *rs, struct nft_socket *socket, const struct
         return 0;
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
     int result = encode_giving_way(rs, socket, frontend, &batch, err);
-    if (result == 0 && !nft_batch_is_empty(&batch)) {
+    if (result == 0 && batch.used > 0) {
         result = nft_socket_commit(socket, &batch, err);
         *gave = result == 0;
     }

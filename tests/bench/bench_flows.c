@@ -94,7 +94,7 @@ static void send_flows(struct mnl_socket *nl, char *buffer, size_t used)
 static void make_flows(uint8_t protocol, unsigned n)
 {
     char *buffer = xcalloc(1, BATCH_SIZE);
-    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "bench", &err);
+    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, 0, 0, "bench", &err);
     size_t used = 0;
     if (!nl)
         die("netlink");
@@ -191,7 +191,7 @@ static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char 
         struct frontend frontend = {end.address, end.port, IPPROTO_UDP, FAMILY_IPV4};
         for (unsigned b = 0; b < n; b++)
             backends[b] = end_of(12, i + b * N_FRONTENDS, 53);
-        flow_cleaner_note(cleaner, &frontend, true, backends, n - n_stale);
+        flow_cleaner_set(cleaner, &frontend, true, backends, n - n_stale);
     }
     turns = (struct turns){0};
     double cpu = cpu_seconds();

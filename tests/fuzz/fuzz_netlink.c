@@ -271,7 +271,7 @@ static void on_lost(void *ctx)
     (void)ctx;
 }
 
-static void on_settled(void *ctx, const struct table_program *program)
+static void on_finished(void *ctx, const struct table_program *program)
 {
     (void)ctx;
     expect(memchr(program->name, '\0', sizeof(program->name)) != NULL);
@@ -286,7 +286,7 @@ static void *copy_of(const struct piece *piece)
 
 static void monitor_table(void)
 {
-    const struct table_monitor_ops ops = {on_changed, on_lost, on_settled, NULL};
+    const struct table_monitor_ops ops = {on_changed, on_lost, on_finished, NULL};
     struct table_monitor *monitor = table_monitor_detached("kube-nftd", 7, &ops);
     struct piece piece;
     while (next_piece(&piece)) {
@@ -294,7 +294,7 @@ static void monitor_table(void)
         table_monitor_take(monitor, copy, piece.length);
         free(copy);
         if (!piece.more)
-            table_monitor_settle(monitor);
+            table_monitor_finish(monitor);
     }
     table_monitor_free(monitor);
 }
@@ -369,7 +369,8 @@ static void look_at_servers(void)
     while (next_piece(&piece)) {
         struct virtual_server server;
         void *copy = copy_of(&piece);
-        netlink_each(message, copy, piece.length) virtual_server_read(message, &server);
+        netlink_each (message, copy, piece.length)
+            virtual_server_read(message, &server);
         free(copy);
     }
 }

@@ -180,6 +180,8 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
     ck_assert_ptr_nonnull(s);
     ck_assert_str_eq(batch->table, RULESET_TABLE);
     nft_batch_finish(batch);
+    if (batch->used == 0)
+        return 0;
     struct fake_counts counts = kernel.counts;
     int result = kernel.cuts ? cut_batch(batch, err) : transaction(batch, 0, batch->used, err);
     if (result == 0 && has_elements(&counts)) /* others are about rules */

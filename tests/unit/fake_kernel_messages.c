@@ -406,7 +406,7 @@ static int apply_message(struct application *a, const struct nlmsghdr *message)
     }
 }
 
-static void note_refusal(struct nft_batch *batch, size_t message, int why)
+static void add_rejection(struct nft_batch *batch, size_t message, int why)
 {
     vec_push(&batch->rejections, (struct nft_rejection){message, why});
 }
@@ -434,11 +434,11 @@ int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, s
         sequence = message->nlmsg_seq;
         int why = apply_message(&a, message);
         if (why)
-            note_refusal(batch, from, why);
+            add_rejection(batch, from, why);
         from += MNL_ALIGN(message->nlmsg_len);
     }
     int why = batch->rejections.n > 0 ? 0 : judge_table(&a);
     if (why)
-        note_refusal(batch, NFT_NO_MESSAGE, why);
+        add_rejection(batch, NFT_NO_MESSAGE, why);
     return batch->rejections.n > 0 ? batch->rejections.v[0].why : 0;
 }

@@ -70,7 +70,8 @@ ssize_t sendto(int fd, const void *buffer, size_t length, int flags, const struc
                socklen_t to_length)
 {
     if (to && to->sa_family == AF_NETLINK && fd != mnl_socket_get_fd(sock))
-        netlink_each(request, buffer, length) tamper((void *)request);
+        netlink_each (request, buffer, length)
+            tamper((void *)request);
     return syscall(SYS_sendto, fd, buffer, length, flags, to, to_length);
 }
 
@@ -289,13 +290,13 @@ COMMAND(note)
     struct backend backends[8];
     const struct frontend to = frontend_of(script_word(&words));
     size_t n = take_backends(words, backends);
-    flow_cleaner_note(cleaner, &to, true, backends, n);
+    flow_cleaner_set(cleaner, &to, true, backends, n);
 }
 
 COMMAND(gone)
 {
     const struct frontend to = frontend_of(words);
-    flow_cleaner_note(cleaner, &to, false, NULL, 0);
+    flow_cleaner_set(cleaner, &to, false, NULL, 0);
 }
 
 static enum family family_of(const char *words)
@@ -404,7 +405,7 @@ static bool is_held_back(const void *ctx, const struct frontend *frontend)
 COMMAND(hold)
 {
     held = strcmp(words, "on") == 0;
-    flow_cleaner_hold_back(cleaner, FAMILY_IPV4, is_held_back, &held);
+    flow_cleaner_skip(cleaner, FAMILY_IPV4, is_held_back, &held);
 }
 
 CASES("flow_cleaner")

@@ -107,7 +107,7 @@ COMMAND(pieces)
     }
 }
 
-/* 1 and 2 are there: adding 1 with another value and deleting 40 and 50 is refused. */
+/* 1 and 2 are there: adding 1 with another value and deleting 40 and 50 is rejected. */
 COMMAND(mixed)
 {
     for (int i = 10; i < 20; i++)
@@ -148,19 +148,19 @@ COMMAND(cut_receive)
 }
 
 /* The elements of a message; NULL if it is about something else. */
-static const struct nlattr *elements_of(const struct nft_rejection *refusal)
+static const struct nlattr *elements_of(const struct nft_rejection *rejection)
 {
-    const struct nlmsghdr *message = (const void *)(batch.buffer + refusal->message);
-    return refusal->message == NFT_NO_MESSAGE ||
+    const struct nlmsghdr *message = (const void *)(batch.buffer + rejection->message);
+    return rejection->message == NFT_NO_MESSAGE ||
                    NFNL_MSG_TYPE(message->nlmsg_type) < NFT_MSG_NEWSETELEM
                ? NULL
                : nfnl_attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS);
 }
 
 /* What a refused message is about: the number of a frontend, if it is a single one. */
-static void write_refused(FILE *out, const struct nft_rejection *refusal)
+static void write_rejected(FILE *out, const struct nft_rejection *rejection)
 {
-    const struct nlattr *list = elements_of(refusal), *element, *value = NULL;
+    const struct nlattr *list = elements_of(rejection), *element, *value = NULL;
     unsigned n = 0;
     if (list)
         mnl_attr_for_each_nested(element, list)
@@ -174,7 +174,7 @@ static void write_refused(FILE *out, const struct nft_rejection *refusal)
         fprintf(out, "%u elements", n);
 }
 
-/* What comes of the batch, how many calls it takes to send it, and what is refused. */
+/* What comes of the batch, how many calls it takes to send it, and what is rejected. */
 COMMAND(send)
 {
     calls.sends = calls.receives = 0;
@@ -183,9 +183,9 @@ COMMAND(send)
     fprintf(out, "%s; sends %u\n", err.text ? err.text : "done", calls.sends);
     if (result)
         fprintf(out, batch.nothing_applied ? "nothing in force\n" : "open\n");
-    vec_each (&batch.rejections, refusal) {
-        fprintf(out, "%s: ", strerror(refusal->why));
-        write_refused(out, refusal);
+    vec_each (&batch.rejections, rejection) {
+        fprintf(out, "%s: ", strerror(rejection->why));
+        write_rejected(out, rejection);
         fprintf(out, "\n");
     }
     error_clear(&err);

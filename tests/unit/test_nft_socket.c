@@ -378,7 +378,7 @@ static void on_lost(void *ctx)
     snprintf(told + strlen(told), sizeof(told) - strlen(told), "lost ");
 }
 
-static void on_settled(void *ctx, const struct table_program *program)
+static void on_finished(void *ctx, const struct table_program *program)
 {
     snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s",
              program->pid ? "settled" : "settled by nobody");
@@ -411,7 +411,7 @@ static void expect_told(struct ev_loop *loop, const char *text)
 TEST(a_large_batch_is_not_listened_to)
 {
     struct ev_loop *loop = ev_loop_new(0);
-    const struct table_monitor_ops ops = {on_changed, on_lost, on_settled, loop};
+    const struct table_monitor_ops ops = {on_changed, on_lost, on_finished, loop};
     told[0] = '\0';
     begin(FAMILY_IPV6);
     struct table_monitor *monitor = table_monitor_new(loop, RULESET_TABLE, sock, &ops, &err);
@@ -424,12 +424,12 @@ TEST(a_large_batch_is_not_listened_to)
 
     table_monitor_leave(monitor);
     commit_of_another(92);
-    table_monitor_listen_again(monitor, 0);
+    table_monitor_rejoin(monitor, 0);
     expect_told(loop, "lost settled by nobody");
 
     table_monitor_leave(monitor);
     commit_of_another(93); /* as if it were our own */
-    table_monitor_listen_again(monitor, 1);
+    table_monitor_rejoin(monitor, 1);
     commit_of_another(94);
     expect_told(loop, "rejected_ports settled"); /* 94 alone */
     table_monitor_free(monitor);
@@ -441,7 +441,7 @@ TEST(a_large_batch_is_not_listened_to)
 TEST(transactions_of_a_large_batch_are_counted)
 {
     struct ev_loop *loop = ev_loop_new(0);
-    const struct table_monitor_ops ops = {on_changed, on_lost, on_settled, loop};
+    const struct table_monitor_ops ops = {on_changed, on_lost, on_finished, loop};
     uint32_t before, after;
     told[0] = '\0';
     begin(FAMILY_IPV6);

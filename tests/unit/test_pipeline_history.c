@@ -51,14 +51,14 @@ static void receive(char *about, char *what)
 }
 
 /* In place of src/netlink/flow_cleaner.c. */
-void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                       const struct backend *serving, size_t n)
+void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
+                      const struct backend *serving, size_t n)
 {
     receive_flows(frontend, claimed, serving, n);
 }
 
-void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
-                            flow_held_back_fn held_back, const void *ctx)
+void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family,
+                       flow_not_applied_fn held_back, const void *ctx)
 {
 }
 

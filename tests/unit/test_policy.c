@@ -304,8 +304,8 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
     fprintf(passed, "-%s\n", frontend_format(frontend, text));
 }
 
-void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                       const struct backend *serving, size_t n)
+void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
+                      const struct backend *serving, size_t n)
 {
     char name[FRONTEND_TEXT_SIZE];
     ck_assert_ptr_eq(cleaner, &facts);

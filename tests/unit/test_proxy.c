@@ -23,7 +23,7 @@ static struct {
 } times[FAMILY_COUNT]; /* as last shown */
 
 static VEC(struct frontend) stale[FAMILY_COUNT]; /* not yet deleted, or held back */
-static flow_held_back_fn held_back[FAMILY_COUNT];
+static flow_not_applied_fn held_back[FAMILY_COUNT];
 static const void *held_back_ctx[FAMILY_COUNT];
 
 static void receive(char *about, char *what)
@@ -41,8 +41,8 @@ bool health_service_is_listening(const struct health *health, const char *servic
 }
 
 /* Not written where there are many. */
-void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                       const struct backend *serving, size_t n)
+void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
+                      const struct backend *serving, size_t n)
 {
     ck_assert(cleaner && cleaner == config.flows);
     if (!config.portion)
@@ -50,8 +50,8 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
     vec_push(&stale[frontend->family], *frontend);
 }
 
-void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
-                            flow_held_back_fn held_back_by, const void *ctx)
+void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family,
+                       flow_not_applied_fn held_back_by, const void *ctx)
 {
     ck_assert(cleaner && cleaner == config.flows);
     ck_assert(config.families[family] && held_back_by && ctx);

@@ -55,7 +55,8 @@ static const struct {
 } ends[] = {{NLMSG_ERROR, 0, 20, 0},
             {NLMSG_ERROR, -ENOENT, 20, ENOENT},
             {NLMSG_ERROR, -4095, 4, 4095},
-            {NLMSG_ERROR, -4096, 20, EPROTO},
+            {NLMSG_ERROR, -4103, 20, 4103}, /* IPSET_ERR_BUSY */
+            {NLMSG_ERROR, -8192, 20, EPROTO},
             {NLMSG_ERROR, INT_MIN, 20, EPROTO},
             {NLMSG_ERROR, 1, 20, EPROTO},
             {NLMSG_ERROR, 0, 3, EPROTO},
@@ -151,7 +152,8 @@ TEST_ROWS(whole_messages_count, lengths)
         memcpy(bytes + MNL_ALIGN((size_t)first), &row->second, sizeof(row->second));
     put(bytes, row->length);
     size_t whole = 0;
-    netlink_each(message, messages, row->length) whole += MNL_ALIGN(message->nlmsg_len);
+    netlink_each (message, messages, row->length)
+        whole += MNL_ALIGN(message->nlmsg_len);
     ck_assert_uint_eq(whole < row->length ? whole : row->length, row->whole);
 }
 
@@ -187,14 +189,14 @@ static void on_changed(void *ctx, const struct table_change *change)
     changes++;
 }
 
-static void on_settled(void *ctx, const struct table_program *program)
+static void on_finished(void *ctx, const struct table_program *program)
 {
 }
 
 /* An event, then one that claims to have nearly 4 GiB. */
 TEST(a_monitor_stops_at_a_length_without_end)
 {
-    const struct table_monitor_ops ops = {.changed = on_changed, .settled = on_settled};
+    const struct table_monitor_ops ops = {.changed = on_changed, .finished = on_finished};
     struct table_monitor *monitor = table_monitor_detached("kube-nftd", 7, &ops);
     char bytes[SIZE] = {0};
     struct nlmsghdr *event = mnl_nlmsg_put_header(bytes);
@@ -207,8 +209,8 @@ TEST(a_monitor_stops_at_a_length_without_end)
     memcpy(bytes + event->nlmsg_len, &endless, sizeof(endless));
     put(bytes, event->nlmsg_len + sizeof(endless));
     table_monitor_take(monitor, messages, event->nlmsg_len + sizeof(endless));
-    table_monitor_settle(monitor);
-    table_monitor_settle(monitor); /* it was waited for the end of the transaction */
+    table_monitor_finish(monitor);
+    table_monitor_finish(monitor); /* it was waited for the end of the transaction */
     ck_assert_int_eq(changes, 1);
     table_monitor_free(monitor);
 }

@@ -49,14 +49,14 @@ static void on_lost(void *ctx)
     say("lost");
 }
 
-static void on_settled(void *ctx, const struct table_program *program)
+static void on_finished(void *ctx, const struct table_program *program)
 {
     char *text = xasprintf("by=%s/%u", program->peer ? "peer" : program->name, program->pid);
     say(text);
     free(text);
 }
 
-static const struct table_monitor_ops ops = {on_changed, on_lost, on_settled, NULL};
+static const struct table_monitor_ops ops = {on_changed, on_lost, on_finished, NULL};
 
 static void expect(const char *text)
 {
@@ -189,7 +189,7 @@ COMMAND(take)
 
 COMMAND(settle)
 {
-    table_monitor_settle(monitor);
+    table_monitor_finish(monitor);
     write_told(out);
 }
 
@@ -215,7 +215,7 @@ TEST(broken_messages)
     mnl_attr_put_strz(header, NFTA_GEN_PROC_NAME, "a name that is longer than a name can be");
     done(header);
     take();
-    table_monitor_settle(monitor);
+    table_monitor_finish(monitor);
     expect("by=a name that is /0");
 }
 
