@@ -16,7 +16,7 @@
 #define HASH_LENGTH 16
 #define HASH_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-/* ---- what kube-proxy calls its things ---- */
+/* ---- names of kube-proxy ---- */
 
 static const struct {
     const char *table, *chain;
@@ -108,10 +108,11 @@ bool kube_proxy_has_chain(const char *table, const char *chain)
     return strcmp(table, "nat") == 0 && kube_proxy_chain_kind(chain);
 }
 
-bool kube_proxy_has_comment(const char *comment)
+bool kube_proxy_has_comment(const char *comment, size_t size)
 {
+    size_t length = strnlen(comment, size);
     for (size_t i = 0; i < COUNT(comments); i++)
-        if (strcmp(comments[i], comment) == 0)
+        if (strlen(comments[i]) == length && memcmp(comments[i], comment, length) == 0)
             return true;
     return false;
 }
@@ -135,10 +136,10 @@ bool kube_proxy_has_ip_set(const char *name)
 /* The table of mode nftables. */
 #define KUBE_PROXY_TABLE "kube-proxy"
 
-void cleanup_say(struct cleanup *cleanup, enum fate fate, const char *format, ...)
+void cleanup_report(struct cleanup *cleanup, enum fate fate, const char *format, ...)
 {
     static const char *const words[] = {[FATE_REMOVED] = "removed",
-                                        [FATE_STAYS] = "left",
+                                        [FATE_LEFT] = "left",
                                         [FATE_OTHERS] = "not kube-proxy's",
                                         [FATE_WARNING] = "warning"};
     bool planned = fate == FATE_REMOVED && cleanup->dry_run;
@@ -149,7 +150,7 @@ void cleanup_say(struct cleanup *cleanup, enum fate fate, const char *format, ..
     fprintf(cleanup->out, "%s: %s\n", planned ? "would remove" : words[fate], text);
     free(text);
     cleanup->removed += fate == FATE_REMOVED;
-    cleanup->left += fate == FATE_STAYS;
+    cleanup->left += fate == FATE_LEFT;
 }
 
 int cleanup_table(struct cleanup *cleanup, struct nft_socket *socket, enum family family,
@@ -163,19 +164,19 @@ int cleanup_table(struct cleanup *cleanup, struct nft_socket *socket, enum famil
     if (!state.exists)
         return 0;
     if (state.owned_elsewhere) {
-        cleanup_say(cleanup, FATE_STAYS,
-                    "table %s %s: a process owns it, so kube-proxy is still running: stop it", ip,
-                    KUBE_PROXY_TABLE);
+        cleanup_report(cleanup, FATE_LEFT,
+                       "table %s %s: a process owns it, so kube-proxy is still running: stop it",
+                       ip, KUBE_PROXY_TABLE);
         return 0;
     }
     struct nft_batch batch;
     nft_batch_init(&batch, family, KUBE_PROXY_TABLE);
     nft_batch_delete_table(&batch);
     if (!cleanup->dry_run && nft_socket_commit(socket, &batch, err)) {
-        cleanup_say(cleanup, FATE_STAYS, "table %s %s: %s", ip, KUBE_PROXY_TABLE, err->text);
+        cleanup_report(cleanup, FATE_LEFT, "table %s %s: %s", ip, KUBE_PROXY_TABLE, err->text);
         error_clear(err);
     } else {
-        cleanup_say(cleanup, FATE_REMOVED, "table %s %s", ip, KUBE_PROXY_TABLE);
+        cleanup_report(cleanup, FATE_REMOVED, "table %s %s", ip, KUBE_PROXY_TABLE);
     }
     nft_batch_release(&batch);
     return 0;

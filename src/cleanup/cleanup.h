@@ -8,13 +8,9 @@
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 
-#include <libmnl/libmnl.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-/* ---- cleanup.c: the command ---- */
+/* ---- cleanup.c: the command and the names ---- */
 
 struct cleanup {
     FILE *out; /* borrowed */
@@ -26,22 +22,18 @@ struct cleanup {
 /* The outcome for an object, with an example of its line. */
 enum fate {
     FATE_REMOVED, /* "removed: table ip kube-proxy", "would remove: ..." in a dry run */
-    FATE_STAYS,   /* "left: IP set KUBE-CLUSTER-IP: reason and remedy" */
+    FATE_LEFT,    /* "left: IP set KUBE-CLUSTER-IP: reason and remedy" */
     FATE_OTHERS,  /* "not kube-proxy's: virtual servers of ipvs: 3" */
     FATE_WARNING, /* "warning: side effect of the removal, done or planned" */
 };
 
-void cleanup_say(struct cleanup *cleanup, enum fate fate, const char *format, ...)
+void cleanup_report(struct cleanup *cleanup, enum fate fate, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/**
- * Removes the table of mode nftables of @family in one transaction. A table with an owner stays. -1
- * if the kernel cannot be queried.
- */
+/** Removes the table of mode nftables of @family, unless a process owns it. -1 if the kernel cannot
+ * be queried. */
 int cleanup_table(struct cleanup *cleanup, struct nft_socket *socket, enum family family,
                   struct error *err);
-
-/* ---- cleanup.c: names ---- */
 
 /*
  * Names that kube-proxy uses in modes iptables and ipvs. They match exactly, since other programs
@@ -57,34 +49,31 @@ bool kube_proxy_has_chain(const char *table, const char *chain);
  * endpoint; else NULL. */
 const char *kube_proxy_chain_kind(const char *chain);
 
-/** Whether kube-proxy puts @comment on rules that jump to its chains. */
-bool kube_proxy_has_comment(const char *comment);
+/** Whether kube-proxy puts @comment, of at most @size bytes, on rules that jump to its chains. */
+bool kube_proxy_has_comment(const char *comment, size_t size);
 
 /** Whether the IP set @name belongs to kube-proxy. */
 bool kube_proxy_has_ip_set(const char *name);
 
-/* ---- iptables_plan.c: which chains and rules of one table of iptables can go ---- */
+/* ---- iptables_nft.c: tables that iptables keeps in nf_tables ---- */
 
 /*
  * To remove: kube-proxy's chains with their rules, and the rules of base chains that jump to them
- * and carry its comments. A chain that any other rule or a verdict map refers to stays, with all
- * chains that it jumps to: another program needs it, and the kernel would reject its removal.
+ * and carry its comments. A chain that any other rule refers to, or whose removal the kernel
+ * rejects because of a reference, stays with all chains that it jumps to: another program needs it.
  */
 
 struct iptables_chain;
 typedef VEC(struct iptables_chain *) iptables_chain_vec;
 
-/* A chain; or a verdict map, whose name gets the prefix "@" here. */
 struct iptables_chain {
     struct hash_link link; /* by name */
     char *name;
-    /* An anonymous map counts as part of its rule. */
-    enum { OTHER_CHAIN, BASE_CHAIN, KUBE_PROXY_CHAIN, MAP, ANONYMOUS_MAP } kind;
+    bool base, kube_proxys;
     bool drops; /* the policy of a base chain is drop */
     size_t rules;
-    iptables_chain_vec leads_to;            /* only kube-proxy's chains and anonymous maps */
-    const struct iptables_chain *needed_by; /* another program's; NULL: not needed */
-    bool needed_directly;                   /* not only through other chains */
+    iptables_chain_vec leads_to;            /* only kube-proxy's chains */
+    const struct iptables_chain *needed_by; /* NULL: not needed; no name: a verdict map needs it */
 };
 
 /* A rule of kube-proxy in a base chain. */
@@ -93,11 +82,14 @@ struct iptables_jump {
     uint64_t handle;
 };
 
+/* What one table holds. */
 struct iptables_plan {
     enum family family;
     const char *table;         /* borrowed */
     iptables_chain_vec chains; /* in order of addition; owned */
     struct hash_table by_name;
+    iptables_chain_vec needed; /* by other programs, directly needed ones first */
+    size_t followed;           /* so many of them were followed */
     VEC(struct iptables_jump) jumps;
 };
 
@@ -105,19 +97,15 @@ struct iptables_plan {
 struct iptables_rule {
     const char *chain;
     uint64_t handle;
-    const char *to;      /* the target of its jump or goto; NULL if none */
-    const char *map;     /* "@...", its verdict map; NULL if none */
-    const char *comment; /* NULL if none */
+    const char *to; /* the target of its jump or goto; NULL if none */
+    bool commented; /* with a comment of kube-proxy */
 };
 
 /** A plan starts zeroed except for family and table. */
 void iptables_plan_clear(struct iptables_plan *plan);
 
-/** Adds a chain or map, unless it exists. Add all of them before any element or rule. */
-struct iptables_chain *iptables_plan_add(struct iptables_plan *plan, const char *name, int kind);
-
-/** Adds an element of the map @map with a verdict that leads to @to. */
-void iptables_plan_add_element(struct iptables_plan *plan, const char *map, const char *to);
+/** Adds a chain, unless it exists. Add all of them before any rule. */
+struct iptables_chain *iptables_plan_add(struct iptables_plan *plan, const char *name, bool base);
 
 /** Adds a rule; ignores one of an unknown chain. A duplicate only increases the chain's rule
  * count. */
@@ -126,13 +114,8 @@ void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_ru
 /** Call it after the last rule: determines which chains other programs need. */
 void iptables_plan_finish(struct iptables_plan *plan);
 
-/** The chain @name, or the map "@..."; NULL if not found or @name is NULL. */
-struct iptables_chain *iptables_plan_find(const struct iptables_plan *plan, const char *name);
-
 /** Whether a chain belongs to kube-proxy and can be removed. */
 bool iptables_chain_goes(const struct iptables_chain *chain);
-
-/* ---- iptables_nft.c: chains and rules that iptables keeps in nf_tables ---- */
 
 /** Removes kube-proxy's chains and the rules that jump to them from the tables filter, mangle and
  * nat of @family, in one transaction per table. */

@@ -76,17 +76,17 @@ static void report_table(struct cleanup *cleanup, const struct kind *kind, int f
     char *first = NULL;
     void *entries = read_entries(kind, fd, table, &size);
     if (!entries) {
-        cleanup_say(cleanup, FATE_STAYS, "%s table %s: cannot read it: %s", kind->program, table,
-                    strerror(errno));
+        cleanup_report(cleanup, FATE_LEFT, "%s table %s: cannot read it: %s", kind->program, table,
+                       strerror(errno));
         return;
     }
     size_t chains = iptables_legacy_chains(table, entries, size, &first);
     if (chains > 0)
-        cleanup_say(cleanup, FATE_STAYS,
-                    "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
-                    "kube-nftd does not change such tables: run 'kube-proxy --cleanup' with the "
-                    "program or image that made them",
-                    kind->program, table, chains, first);
+        cleanup_report(cleanup, FATE_LEFT,
+                       "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
+                       "kube-nftd does not change such tables: run 'kube-proxy --cleanup' with the "
+                       "program or image that made them",
+                       kind->program, table, chains, first);
     free(first);
     free(entries);
 }
@@ -97,8 +97,8 @@ void cleanup_iptables_legacy(struct cleanup *cleanup, enum family family)
     FILE *names = fopen(kind->names, "re");
     if (!names) {
         if (errno != ENOENT) /* no legacy tables in this kernel */
-            cleanup_say(cleanup, FATE_STAYS, "%s: cannot tell whether tables exist: %s: %s",
-                        kind->program, kind->names, strerror(errno));
+            cleanup_report(cleanup, FATE_LEFT, "%s: cannot tell whether tables exist: %s: %s",
+                           kind->program, kind->names, strerror(errno));
         return;
     }
     int fd = socket(kind->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,20 +1,110 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "cleanup.h"
 
-#include "kube-nftd/base.h"
-#include "kube-nftd/netlink.h"
-
 #include <endian.h>
+#include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* The type of a comment in a rule's user data, in nft and newer versions of iptables. */
 #define USERDATA_COMMENT 0
+
+/* ---- the plan ---- */
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct iptables_chain *)link)->name);
+}
+
+static struct iptables_chain *find(const struct iptables_plan *plan, const char *name)
+{
+    return name ? hash_table_find(&plan->by_name, key_of, hash_key_of_text(name)) : NULL;
+}
+
+void iptables_plan_clear(struct iptables_plan *plan)
+{
+    vec_each (&plan->chains, it) {
+        struct iptables_chain *chain = *it;
+        hash_table_remove(&plan->by_name, &chain->link);
+        vec_free(&chain->leads_to);
+        free(chain->name);
+        free(chain);
+    }
+    vec_free(&plan->chains);
+    vec_free(&plan->needed);
+    vec_free(&plan->jumps);
+}
+
+struct iptables_chain *iptables_plan_add(struct iptables_plan *plan, const char *name, bool base)
+{
+    struct iptables_chain *chain = find(plan, name);
+    if (chain)
+        return chain;
+    chain = xcalloc(1, sizeof(*chain));
+    chain->name = xstrdup(name);
+    chain->base = base;
+    chain->kube_proxys = !base && kube_proxy_has_chain(plan->table, name);
+    hash_table_add(&plan->by_name, key_of, &chain->link);
+    vec_push(&plan->chains, chain);
+    return chain;
+}
+
+bool iptables_chain_goes(const struct iptables_chain *chain)
+{
+    return chain->kube_proxys && !chain->needed_by;
+}
+
+void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule)
+{
+    struct iptables_chain *from = find(plan, rule->chain), *to = find(plan, rule->to);
+    if (!from)
+        return;
+    from->rules++;
+    if (!to || !to->kube_proxys)
+        return;
+    if (!from->base || !rule->commented) {
+        vec_push(&from->leads_to, to);
+        return;
+    }
+    vec_each (&plan->jumps, jump) /* few: a table has about a dozen */
+        if (jump->handle == rule->handle)
+            return;
+    vec_push(&plan->jumps, (struct iptables_jump){from, to, rule->handle});
+}
+
+static void need(struct iptables_plan *plan, struct iptables_chain *chain,
+                 const struct iptables_chain *by)
+{
+    if (chain->needed_by)
+        return;
+    chain->needed_by = by;
+    vec_push(&plan->needed, chain);
+}
+
+/* What a needed chain jumps to is needed as well. */
+static void follow_needed(struct iptables_plan *plan)
+{
+    for (; plan->followed < plan->needed.n; plan->followed++) {
+        const struct iptables_chain *chain = plan->needed.v[plan->followed];
+        vec_each (&chain->leads_to, to)
+            need(plan, *to, chain->needed_by);
+    }
+}
+
+/* Breadth first: of several chains that need another, one that jumps to it itself is easier to find
+ * for the user. */
+void iptables_plan_finish(struct iptables_plan *plan)
+{
+    vec_each (&plan->chains, chain)
+        if (!(*chain)->kube_proxys)
+            vec_each (&(*chain)->leads_to, to)
+                need(plan, *to, *chain);
+    follow_needed(plan);
+}
 
 /* ---- reading a table ---- */
 
@@ -26,23 +116,8 @@ static int on_chain(const struct nlmsghdr *header, void *data)
     bool base = nfnl_attribute(header, NFTA_CHAIN_HOOK) != NULL;
     if (!name || !table || strcmp(table, plan->table) != 0) /* the dump includes all tables */
         return MNL_CB_OK;
-    struct iptables_chain *chain = iptables_plan_add(plan, name, base ? BASE_CHAIN : OTHER_CHAIN);
+    struct iptables_chain *chain = iptables_plan_add(plan, name, base);
     chain->drops = netlink_number(nfnl_attribute(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP;
-    return MNL_CB_OK;
-}
-
-static int on_set(const struct nlmsghdr *header, void *data)
-{
-    struct iptables_plan *plan = data;
-    const char *name = netlink_text(nfnl_attribute(header, NFTA_SET_NAME));
-    bool verdicts =
-             netlink_number(nfnl_attribute(header, NFTA_SET_DATA_TYPE), 0) == NFT_DATA_VERDICT,
-         anonymous = netlink_number(nfnl_attribute(header, NFTA_SET_FLAGS), 0) & NFT_SET_ANONYMOUS;
-    if (name && verdicts) {
-        char *map = xasprintf("@%s", name);
-        iptables_plan_add(plan, map, anonymous ? ANONYMOUS_MAP : MAP);
-        free(map);
-    }
     return MNL_CB_OK;
 }
 
@@ -53,124 +128,69 @@ static const char *verdict_chain(const struct nlattr *data)
         netlink_inside(netlink_inside(data, NFTA_DATA_VERDICT), NFTA_VERDICT_CHAIN));
 }
 
-/* A copy of the text if @data is an iptables match "comment"; else NULL. */
-static char *match_comment(const struct nlattr *data)
+static bool is_commented(const struct nlattr *userdata)
 {
-    const char *name = netlink_text(netlink_inside(data, NFTA_MATCH_NAME));
-    const struct nlattr *info = netlink_inside(data, NFTA_MATCH_INFO);
-    if (!name || !info || strcmp(name, "comment") != 0)
-        return NULL;
-    return xstrndup(mnl_attr_get_payload(info),
-                    strnlen(mnl_attr_get_payload(info), mnl_attr_get_payload_len(info)));
-}
-
-static char *userdata_comment(const struct nlattr *userdata)
-{
-    const uint8_t *bytes = mnl_attr_get_payload(userdata);
+    const char *bytes = mnl_attr_get_payload(userdata);
     size_t left = mnl_attr_get_payload_len(userdata);
-    while (left >= 2 && bytes[1] <= left - 2) {
-        size_t length = bytes[1];
+    while (left >= 2) {
+        size_t length = (uint8_t)bytes[1];
+        if (length > left - 2)
+            break;
         if (bytes[0] == USERDATA_COMMENT)
-            return xstrndup((const char *)bytes + 2, strnlen((const char *)bytes + 2, length));
+            return kube_proxy_has_comment(bytes + 2, length);
         bytes += 2 + length;
         left -= 2 + length;
     }
-    return NULL;
+    return false;
 }
 
-/* The context of on_elements(). */
-struct map_reading {
-    struct iptables_plan *plan;
-    const char *map;
-};
-
-static int on_elements(const struct nlmsghdr *header, void *data)
-{
-    const struct map_reading *reading = data;
-    const struct nlattr *element, *all = nfnl_attribute(header, NFTA_SET_ELEM_LIST_ELEMENTS);
-    if (!all)
-        return MNL_CB_OK;
-    mnl_attr_for_each_nested(element, all) iptables_plan_add_element(
-        reading->plan, reading->map, verdict_chain(netlink_inside(element, NFTA_SET_ELEM_DATA)));
-    return MNL_CB_OK;
-}
-
-static void read_expression(const struct nlattr *expression, struct iptables_rule *rule, char **map,
-                            char **comment)
+static void read_expression(const struct nlattr *expression, struct iptables_rule *rule)
 {
     const char *name = netlink_text(netlink_inside(expression, NFTA_EXPR_NAME));
     const struct nlattr *data = netlink_inside(expression, NFTA_EXPR_DATA);
-    if (!name)
-        return;
-    if (strcmp(name, "immediate") == 0) {
+    if (name && strcmp(name, "immediate") == 0) {
         const char *to = verdict_chain(netlink_inside(data, NFTA_IMMEDIATE_DATA));
         rule->to = to ? to : rule->to;
+    } else if (name && strcmp(name, "match") == 0) {
+        const char *match = netlink_text(netlink_inside(data, NFTA_MATCH_NAME));
+        const struct nlattr *info = netlink_inside(data, NFTA_MATCH_INFO);
+        if (match && info && strcmp(match, "comment") == 0)
+            rule->commented =
+                kube_proxy_has_comment(mnl_attr_get_payload(info), mnl_attr_get_payload_len(info));
     }
-    /* A rule has one verdict map at most: its verdict ends the rule. */
-    const char *set = netlink_text(netlink_inside(data, NFTA_LOOKUP_SET));
-    if (strcmp(name, "lookup") == 0 && set && netlink_inside(data, NFTA_LOOKUP_DREG) && !*map)
-        *map = xasprintf("@%s", set);
-    if (strcmp(name, "match") == 0 && !*comment)
-        *comment = match_comment(data);
 }
 
 static int on_rule(const struct nlmsghdr *header, void *data)
 {
-    struct iptables_plan *plan = data;
     struct iptables_rule rule = {.chain = netlink_text(nfnl_attribute(header, NFTA_RULE_CHAIN))};
     const struct nlattr *handle = nfnl_attribute(header, NFTA_RULE_HANDLE), *expression,
                         *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS),
                         *userdata = nfnl_attribute(header, NFTA_RULE_USERDATA);
-    char *map = NULL, *comment = NULL;
     if (!rule.chain)
         return MNL_CB_OK;
     if (handle && mnl_attr_get_payload_len(handle) >= sizeof(uint64_t))
         rule.handle = be64toh(mnl_attr_get_u64(handle));
     if (expressions) {
-        mnl_attr_for_each_nested(expression, expressions)
-            read_expression(expression, &rule, &map, &comment);
+        mnl_attr_for_each_nested(expression, expressions) read_expression(expression, &rule);
     }
-    if (!comment && userdata)
-        comment = userdata_comment(userdata);
-    rule.map = map;
-    rule.comment = comment;
-    iptables_plan_add_rule(plan, &rule);
-    free(map);
-    free(comment);
+    rule.commented = rule.commented || (userdata && is_commented(userdata));
+    iptables_plan_add_rule(data, &rule);
     return MNL_CB_OK;
-}
-
-static bool has_kube_proxys(const struct iptables_plan *plan)
-{
-    vec_each (&plan->chains, chain)
-        if ((*chain)->kind == KUBE_PROXY_CHAIN)
-            return true;
-    return false;
 }
 
 /* @interrupted: nf_tables changed during the dump, so the plan may have gaps. */
 static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool *interrupted,
                      struct error *err)
 {
-    enum family family = plan->family;
-    const struct nft_dump chains = {.type = NFT_MSG_GETCHAIN, .table = plan->table};
-    const struct nft_dump sets = {.type = NFT_MSG_GETSET, .table = plan->table};
-    const struct nft_dump rules = {.type = NFT_MSG_GETRULE, .table = plan->table};
+    const struct nft_dump chains = {NFT_MSG_GETCHAIN, plan->table, NULL};
+    const struct nft_dump rules = {NFT_MSG_GETRULE, plan->table, NULL};
+    bool any = false;
     *interrupted = false;
-    if (nft_socket_dump(socket, family, &chains, on_chain, plan, interrupted, err))
+    if (nft_socket_dump(socket, plan->family, &chains, on_chain, plan, interrupted, err))
         return -1;
-    if (!has_kube_proxys(plan))
-        return 0;
-    if (nft_socket_dump(socket, family, &sets, on_set, plan, interrupted, err))
-        return -1;
-    vec_each (&plan->chains, it) {
-        struct map_reading reading = {plan, (*it)->name};
-        const struct nft_dump elements = {NFT_MSG_GETSETELEM, plan->table, (*it)->name + 1};
-        if (((*it)->kind == MAP || (*it)->kind == ANONYMOUS_MAP) &&
-            nft_socket_dump(socket, family, &elements, on_elements, &reading, interrupted, err))
-            return -1;
-    }
-    if (nft_socket_dump(socket, family, &rules, on_rule, plan, interrupted, err))
+    vec_each (&plan->chains, chain)
+        any = any || (*chain)->kube_proxys;
+    if (any && nft_socket_dump(socket, plan->family, &rules, on_rule, plan, interrupted, err))
         return -1;
     iptables_plan_finish(plan);
     return 0;
@@ -179,7 +199,7 @@ static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool
 /* ---- the report ---- */
 
 /* Chains that share a line: removed ones of services and endpoints by kind, remaining ones by the
- * chain or map that needs them. */
+ * chain that needs them. */
 struct group {
     const char *name;                   /* borrowed; compared by address */
     const struct iptables_chain *first; /* of the group */
@@ -205,8 +225,8 @@ static void report_removal(struct cleanup *cleanup, const struct iptables_plan *
     const char *ip = nft_family_name(plan->family);
     group_vec kinds = {0};
     vec_each (&plan->jumps, jump)
-        cleanup_say(cleanup, FATE_REMOVED, "table %s %s: rule of chain %s that jumps to %s", ip,
-                    plan->table, jump->from->name, jump->to->name);
+        cleanup_report(cleanup, FATE_REMOVED, "table %s %s: rule of chain %s that jumps to %s", ip,
+                       plan->table, jump->from->name, jump->to->name);
     vec_each (&plan->chains, it) {
         const struct iptables_chain *chain = *it;
         const char *kind = kube_proxy_chain_kind(chain->name);
@@ -215,31 +235,29 @@ static void report_removal(struct cleanup *cleanup, const struct iptables_plan *
         if (kind)
             count_chain(&kinds, kind, chain);
         else
-            cleanup_say(cleanup, FATE_REMOVED, "table %s %s: chain %s (rules: %zu)", ip,
-                        plan->table, chain->name, chain->rules);
+            cleanup_report(cleanup, FATE_REMOVED, "table %s %s: chain %s (rules: %zu)", ip,
+                           plan->table, chain->name, chain->rules);
     }
     vec_each (&kinds, kind)
-        cleanup_say(cleanup, FATE_REMOVED, "table %s %s: chains %s... (chains: %zu, rules: %zu)",
-                    ip, plan->table, kind->name, kind->chains, kind->rules);
+        cleanup_report(cleanup, FATE_REMOVED, "table %s %s: chains %s... (chains: %zu, rules: %zu)",
+                       ip, plan->table, kind->name, kind->chains, kind->rules);
     vec_free(&kinds);
 }
 
-/* Directly needed chains come first, so that each group names one of them. */
 static void report_needed(struct cleanup *cleanup, const struct iptables_plan *plan)
 {
     group_vec groups = {0};
-    for (int directly = 1; directly >= 0; directly--)
-        vec_each (&plan->chains, chain)
-            if ((*chain)->needed_by && (*chain)->needed_directly == directly)
-                count_chain(&groups, (*chain)->needed_by->name, *chain);
+    vec_each (&plan->needed, chain)
+        count_chain(&groups, (*chain)->needed_by->name, *chain);
     vec_each (&groups, group) {
-        bool map = group->first->needed_by->kind == MAP;
-        cleanup_say(cleanup, FATE_STAYS,
-                    "table %s %s: chain %s, and those that it jumps to (chains: %zu): %s %s that "
-                    "is not kube-proxy's needs it: delete that %s, then run this again",
-                    nft_family_name(plan->family), plan->table, group->first->name, group->chains,
-                    map ? "an element of map" : "a rule of chain", group->name + map,
-                    map ? "element" : "rule");
+        char *rule = group->name ? xasprintf("a rule of chain %s", group->name) : NULL;
+        cleanup_report(cleanup, FATE_LEFT,
+                       "table %s %s: chain %s, and those that it jumps to (chains: %zu): %s that "
+                       "is not kube-proxy's needs it: delete that %s, then run this again",
+                       nft_family_name(plan->family), plan->table, group->first->name,
+                       group->chains, rule ? rule : "an element of a verdict map",
+                       rule ? "rule" : "element, or the rule that holds the map");
+        free(rule);
     }
     vec_free(&groups);
 }
@@ -268,13 +286,13 @@ static void warn_of_drops(struct cleanup *cleanup, const struct iptables_plan *p
             if (!from->drops || strcmp(from->name, acceptances[i].from) != 0 || to->rules == 0 ||
                 strcmp(to->name, acceptances[i].to) != 0 || strcmp(plan->table, "filter") != 0)
                 continue;
-            cleanup_say(cleanup, FATE_WARNING,
-                        "table %s filter: the policy of %s is drop, and kube-proxy's rules that "
-                        "accept %s are removed; kube-nftd adds none. Unless other rules accept "
-                        "them: '%s %s'",
-                        nft_family_name(plan->family), from->name, acceptances[i].accepts,
-                        plan->family == FAMILY_IPV4 ? "iptables" : "ip6tables",
-                        acceptances[i].instead);
+            cleanup_report(cleanup, FATE_WARNING,
+                           "table %s filter: the policy of %s is drop, and kube-proxy's rules that "
+                           "accept %s are removed; kube-nftd adds none. Unless other rules accept "
+                           "them: '%s %s'",
+                           nft_family_name(plan->family), from->name, acceptances[i].accepts,
+                           plan->family == FAMILY_IPV4 ? "iptables" : "ip6tables",
+                           acceptances[i].instead);
             break;
         }
     }
@@ -283,14 +301,14 @@ static void warn_of_drops(struct cleanup *cleanup, const struct iptables_plan *p
 /* Another program marks packets through KUBE-MARK-MASQ, but the masquerading chain is removed. */
 static void warn_of_marks(struct cleanup *cleanup, const struct iptables_plan *plan)
 {
-    const struct iptables_chain *marks = iptables_plan_find(plan, "KUBE-MARK-MASQ");
-    const struct iptables_chain *masquerades = iptables_plan_find(plan, "KUBE-POSTROUTING");
+    const struct iptables_chain *marks = find(plan, "KUBE-MARK-MASQ");
+    const struct iptables_chain *masquerades = find(plan, "KUBE-POSTROUTING");
     if (marks && marks->needed_by && masquerades && iptables_chain_goes(masquerades))
-        cleanup_say(cleanup, FATE_WARNING,
-                    "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING is removed: "
-                    "packets marked there are masqueraded only while kube-nftd has the same mark "
-                    "(masqueradeBit 14)",
-                    nft_family_name(plan->family), plan->table);
+        cleanup_report(cleanup, FATE_WARNING,
+                       "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING is removed: "
+                       "packets marked there are masqueraded only while kube-nftd has the same "
+                       "mark (masqueradeBit 14)",
+                       nft_family_name(plan->family), plan->table);
 }
 
 /* ---- removing ---- */
@@ -302,38 +320,58 @@ static void warn_of_marks(struct cleanup *cleanup, const struct iptables_plan *p
 #define UNDISTURBED_TRIES 3
 #define PAUSE_NANOSECONDS 20000000
 
-/* Rules first: only an empty, unreferenced chain can be deleted. Returns the number of
- * deletions. */
-static size_t fill_batch(struct nft_batch *batch, const struct iptables_plan *plan)
+/* Rules first: only an empty, unreferenced chain can be deleted. */
+static void fill_batch(struct nft_batch *batch, const struct iptables_plan *plan)
 {
-    size_t n = plan->jumps.n;
     vec_each (&plan->jumps, jump)
         nft_batch_delete_rule(batch, jump->from->name, jump->handle);
     vec_each (&plan->chains, chain)
         if (iptables_chain_goes(*chain))
             nft_batch_flush_chain(batch, (*chain)->name);
-    vec_each (&plan->chains, chain) {
-        if (iptables_chain_goes(*chain)) {
+    vec_each (&plan->chains, chain)
+        if (iptables_chain_goes(*chain))
             nft_batch_delete_chain(batch, (*chain)->name);
-            n++;
-        }
+}
+
+/* Marks the chains whose removal the kernel rejected because they are referenced: by verdict maps,
+ * which are not read. False if there is no such chain. */
+static bool mark_busy(struct iptables_plan *plan, const struct nft_batch *batch)
+{
+    static const struct iptables_chain map;
+    const size_t before = plan->needed.n;
+    vec_each (&batch->rejections, rejection) {
+        if (rejection->why != EBUSY || rejection->message == NFT_NO_MESSAGE)
+            continue;
+        const struct nlmsghdr *message = (const void *)(batch->buffer + rejection->message);
+        struct iptables_chain *chain =
+            find(plan, netlink_text(nfnl_attribute(message, NFTA_CHAIN_NAME)));
+        if (NFNL_MSG_TYPE(message->nlmsg_type) == NFT_MSG_DELCHAIN && chain)
+            need(plan, chain, &map);
     }
-    return n;
+    follow_needed(plan);
+    return plan->needed.n > before;
 }
 
 /* @interrupted: @plan may have gaps. Returns 0 when all is removed and reported. */
-static int carry_out(struct cleanup *cleanup, struct nft_socket *socket,
-                     const struct iptables_plan *plan, bool interrupted, struct error *err)
+static int carry_out(struct cleanup *cleanup, struct nft_socket *socket, struct iptables_plan *plan,
+                     bool interrupted, struct error *err)
 {
     struct nft_batch batch;
+    int result;
     nft_batch_init(&batch, plan->family, plan->table);
-    size_t n = fill_batch(&batch, plan);
-    int result = n > 0 && !cleanup->dry_run ? nft_socket_commit(socket, &batch, err) : 0;
+    do {
+        nft_batch_clear(&batch);
+        error_clear(err);
+        fill_batch(&batch, plan);
+        result = cleanup->dry_run ? nft_socket_check(socket, &batch, NULL, err)
+                                  : nft_socket_commit(socket, &batch, err);
+    } while (result && mark_busy(plan, &batch));
+    bool any = batch.used > 0;
     nft_batch_release(&batch);
     if (result)
         return -1;
-    if (n > 0) {
-        report_removal(cleanup, plan);
+    report_removal(cleanup, plan);
+    if (any) {
         warn_of_drops(cleanup, plan);
         warn_of_marks(cleanup, plan);
     }
@@ -341,10 +379,10 @@ static int carry_out(struct cleanup *cleanup, struct nft_socket *socket,
         return error_set(err,
                          "other programs keep changing nf_tables, so some rules may be missed");
     if (interrupted)
-        cleanup_say(cleanup, FATE_WARNING,
-                    "table %s %s: other programs changed nf_tables while it was read: this may "
-                    "be incomplete",
-                    nft_family_name(plan->family), plan->table);
+        cleanup_report(cleanup, FATE_WARNING,
+                       "table %s %s: other programs changed nf_tables while it was read: this may "
+                       "be incomplete",
+                       nft_family_name(plan->family), plan->table);
     report_needed(cleanup, plan);
     return 0;
 }
@@ -368,10 +406,10 @@ void cleanup_iptables_nft(struct cleanup *cleanup, struct nft_socket *socket, en
             iptables_plan_clear(&plan);
         }
         if (result)
-            cleanup_say(cleanup, FATE_STAYS,
-                        "table %s %s: kube-proxy's chains: %s: run this again; 'nft monitor' shows "
-                        "who else changes tables",
-                        nft_family_name(family), tables[i], err.text);
+            cleanup_report(cleanup, FATE_LEFT,
+                           "table %s %s: kube-proxy's chains: %s: run this again; 'nft monitor' "
+                           "shows who else changes tables",
+                           nft_family_name(family), tables[i], err.text);
     }
     error_clear(&err);
 }

@@ -244,8 +244,8 @@ def test_a_chain_that_a_verdict_map_leads_to_stays(node):
         status, lines = cleanup(node, *flags)
         held = [line for line in lines if line.startswith("left: ")]
         assert status == 1 and len(held) == 2, held
-        assert "chain KUBE-FORWARD, and" in held[0] and "an element of map mine that" in held[0]
-        assert "chain KUBE-MARK-MASQ, and" in held[1] and "a rule of chain PREROUTING that" in held[1]
+        assert "chain KUBE-FORWARD, and" in held[0] and "an element of a verdict map that" in held[0]
+        assert "chain KUBE-MARK-MASQ, and" in held[1] and "an element of a verdict map that" in held[1]
         assert sum("KUBE-POSTROUTING is removed" in line for line in lines if line.startswith("warning: ")) == 1
     chains = node.run("iptables-nft-save").stdout
     assert chains.count(":KUBE-") == 2

@@ -33,7 +33,7 @@ COMMAND(chain)
 
 COMMAND(comment)
 {
-    say(out, kube_proxy_has_comment(words));
+    say(out, kube_proxy_has_comment(words, strlen(words)));
 }
 
 COMMAND(ip_set)
@@ -41,33 +41,23 @@ COMMAND(ip_set)
     say(out, kube_proxy_has_ip_set(words));
 }
 
-/* chains NAME...: a plan begins; "+": a base chain, "@": a map, "@__": an anonymous one. */
+/* chains NAME...: a plan begins; "+": a base chain. */
 COMMAND(chains)
 {
     iptables_plan_clear(&plan);
     plan = (struct iptables_plan){.table = "nat"};
     handle = 0;
     for (const char *name; *(name = script_word(&words));)
-        iptables_plan_add(&plan, name + (*name == '+'),
-                          *name == '+'                   ? BASE_CHAIN
-                          : strncmp(name, "@__", 3) == 0 ? ANONYMOUS_MAP
-                          : *name == '@'                 ? MAP
-                                                         : OTHER_CHAIN);
+        iptables_plan_add(&plan, name + (*name == '+'), *name == '+');
 }
 
 /* again FROM TO COMMENT: a rule with the handle of the last one. */
 COMMAND(again)
 {
     const char *from = script_word(&words), *to = script_word(&words);
-    const struct iptables_rule facts = {.chain = from,
-                                        .handle = handle,
-                                        .map = *to == '@' ? to : NULL,
-                                        .to = *to && *to != '@' ? to : NULL,
-                                        .comment = *words ? words : NULL};
-    if (*from == '@')
-        iptables_plan_add_element(&plan, from, to);
-    else
-        iptables_plan_add_rule(&plan, &facts);
+    const struct iptables_rule rule = {from, handle, *to ? to : NULL,
+                                       *words && kube_proxy_has_comment(words, strlen(words))};
+    iptables_plan_add_rule(&plan, &rule);
 }
 
 /* rule FROM TO COMMENT; its handle is its number. */
