@@ -88,6 +88,9 @@ const struct nlattr *netlink_inside(const struct nlattr *nest, uint16_t type);
 /** The string in @attribute; NULL if @attribute is NULL or not NUL-terminated. */
 const char *netlink_text(const struct nlattr *attribute);
 
+/** Copies the first @length bytes of @attribute to @to. False if it is NULL or shorter. */
+bool netlink_copy(const struct nlattr *attribute, void *to, size_t length);
+
 /** The big-endian u32 in @attribute, in host byte order; @standard if absent or too short. */
 uint32_t netlink_number(const struct nlattr *attribute, uint32_t standard);
 
@@ -378,7 +381,7 @@ struct table_monitor_ops {
 };
 
 /**
- * Follows @table (copied; at least three letters) in both families on @loop.
+ * Follows @table (copied; at least seven letters) in both families on @loop.
  * @own  its changes are not reported; it must outlive the monitor and has no other monitor
  */
 struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,

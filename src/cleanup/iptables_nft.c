@@ -163,13 +163,12 @@ static void read_expression(const struct nlattr *expression, struct iptables_rul
 static int on_rule(const struct nlmsghdr *header, void *data)
 {
     struct iptables_rule rule = {.chain = netlink_text(nfnl_attribute(header, NFTA_RULE_CHAIN))};
-    const struct nlattr *handle = nfnl_attribute(header, NFTA_RULE_HANDLE), *expression,
-                        *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS),
-                        *userdata = nfnl_attribute(header, NFTA_RULE_USERDATA);
+    const struct nlattr *expression, *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS),
+                                     *userdata = nfnl_attribute(header, NFTA_RULE_USERDATA);
     if (!rule.chain)
         return MNL_CB_OK;
-    if (handle && mnl_attr_get_payload_len(handle) >= sizeof(uint64_t))
-        rule.handle = be64toh(mnl_attr_get_u64(handle));
+    if (netlink_copy(nfnl_attribute(header, NFTA_RULE_HANDLE), &rule.handle, sizeof(rule.handle)))
+        rule.handle = be64toh(rule.handle);
     if (expressions) {
         mnl_attr_for_each_nested(expression, expressions) read_expression(expression, &rule);
     }

@@ -58,15 +58,6 @@ static int open_socket(struct mnl_socket **nl, int protocol)
     return why;
 }
 
-/* Copies the first @length bytes of @attribute to @to. False if it is NULL or shorter. */
-static bool copy(const struct nlattr *attribute, void *to, size_t length)
-{
-    if (!attribute || mnl_attr_get_payload_len(attribute) < length)
-        return false;
-    memcpy(to, mnl_attr_get_payload(attribute), length);
-    return true;
-}
-
 /* ---- IP sets ---- */
 
 /* Sends a request about the IP set @name; NULL: lists the names of all. */
@@ -113,7 +104,7 @@ static int on_members(const struct nlmsghdr *header, void *data)
     mnl_attr_for_each_nested(member, members)
     {
         uint16_t port;
-        if (copy(netlink_inside(member, IPSET_ATTR_PORT), &port, sizeof(port)))
+        if (netlink_copy(netlink_inside(member, IPSET_ATTR_PORT), &port, sizeof(port)))
             vec_push(&ipvs->ports, ((struct node_port){ipvs->protocol, ntohs(port)}));
     }
     return MNL_CB_OK;
@@ -173,8 +164,8 @@ static int on_address(const struct nlmsghdr *header, void *data)
     enum family family;
     if (mnl_nlmsg_get_payload_len(header) >= sizeof(*about) && about->ifa_index == ipvs->device &&
         netlink_family_of(about->ifa_family, &family) &&
-        copy(netlink_attribute(header, sizeof(*about), IFA_ADDRESS), address.bytes,
-             address_length(family)))
+        netlink_copy(netlink_attribute(header, sizeof(*about), IFA_ADDRESS), address.bytes,
+                     address_length(family)))
         vec_push(&ipvs->addresses[family], address);
     return MNL_CB_OK;
 }
@@ -226,8 +217,8 @@ static struct nlmsghdr *begin_generic(char *buffer, uint16_t family, uint16_t fl
 
 static int on_family(const struct nlmsghdr *header, void *data)
 {
-    copy(netlink_attribute(header, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID), data,
-         sizeof(uint16_t));
+    netlink_copy(netlink_attribute(header, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID), data,
+                 sizeof(uint16_t));
     return MNL_CB_OK;
 }
 
@@ -237,15 +228,16 @@ bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *
         netlink_attribute(message, sizeof(struct genlmsghdr), IPVS_CMD_ATTR_SERVICE);
     uint16_t family = 0, protocol = 0, port = 0;
     memset(server, 0, sizeof(*server));
-    copy(netlink_inside(service, IPVS_SVC_ATTR_AF), &family, sizeof(family));
-    copy(netlink_inside(service, IPVS_SVC_ATTR_PROTOCOL), &protocol, sizeof(protocol));
-    copy(netlink_inside(service, IPVS_SVC_ATTR_PORT), &port, sizeof(port));
-    copy(netlink_inside(service, IPVS_SVC_ATTR_FWMARK), &server->fwmark, sizeof(server->fwmark));
+    netlink_copy(netlink_inside(service, IPVS_SVC_ATTR_AF), &family, sizeof(family));
+    netlink_copy(netlink_inside(service, IPVS_SVC_ATTR_PROTOCOL), &protocol, sizeof(protocol));
+    netlink_copy(netlink_inside(service, IPVS_SVC_ATTR_PORT), &port, sizeof(port));
+    netlink_copy(netlink_inside(service, IPVS_SVC_ATTR_FWMARK), &server->fwmark,
+                 sizeof(server->fwmark));
     server->family = family == AF_INET6 ? FAMILY_IPV6 : FAMILY_IPV4;
     server->protocol = (uint8_t)protocol;
     server->port = ntohs(port);
-    copy(netlink_inside(service, IPVS_SVC_ATTR_ADDR), server->address.bytes,
-         address_length(server->family)); /* the kernel sends 16 bytes for IPv4 too */
+    netlink_copy(netlink_inside(service, IPVS_SVC_ATTR_ADDR), server->address.bytes,
+                 address_length(server->family)); /* the kernel sends 16 bytes for IPv4 too */
     return service != NULL;
 }
 

@@ -54,16 +54,13 @@ static int on_address(const struct nlmsghdr *header, void *data)
     const struct nlattr *address = netlink_attribute(header, sizeof(*message), IFA_LOCAL);
     if (!address)
         address = netlink_attribute(header, sizeof(*message), IFA_ADDRESS);
-    const struct nlattr *flags = netlink_attribute(header, sizeof(*message), IFA_FLAGS);
-    bool failed = flags && mnl_attr_validate(flags, MNL_TYPE_U32) == 0
-                      ? mnl_attr_get_u32(flags) & IFA_F_DADFAILED
-                      : message->ifa_flags & IFA_F_DADFAILED;
     struct address out = {.bytes = {0}};
-    size_t length = address_length(family);
-    if (failed || !address || mnl_attr_get_payload_len(address) != length)
-        return MNL_CB_OK;
-    memcpy(out.bytes, mnl_attr_get_payload(address), length);
-    if (!address_is_loopback(family, &out))
+    uint32_t flags;
+    if (!netlink_copy(netlink_attribute(header, sizeof(*message), IFA_FLAGS), &flags,
+                      sizeof(flags)))
+        flags = message->ifa_flags;
+    if (!(flags & IFA_F_DADFAILED) && netlink_copy(address, out.bytes, address_length(family)) &&
+        !address_is_loopback(family, &out))
         vec_push(&found[family], out);
     return MNL_CB_OK;
 }
@@ -90,11 +87,6 @@ static int read_addresses(struct address_monitor *m, address_vec found[FAMILY_CO
     return why;
 }
 
-static bool same(const address_vec *a, const address_vec *b)
-{
-    return a->n == b->n && (a->n == 0 || memcmp(a->v, b->v, a->n * sizeof(*a->v)) == 0);
-}
-
 /* Reads all addresses and reports changed families, or both if @begins. 0 or an errno; on error the
  * known addresses stay. They are also kept if the read may have missed some. */
 static int update(struct address_monitor *m, bool begins)
@@ -108,7 +100,10 @@ static int update(struct address_monitor *m, bool begins)
         if (overtaken)
             vec_append(&found[i], known->v, known->n);
         addresses_normalize(&found[i]);
-        if (why || (!begins && same(&found[i], known))) {
+        bool same =
+            found[i].n == known->n &&
+            (known->n == 0 || memcmp(found[i].v, known->v, known->n * sizeof(*known->v)) == 0);
+        if (why || (same && !begins)) {
             vec_free(&found[i]);
             continue;
         }
@@ -158,23 +153,6 @@ static void on_changes(struct ev_loop *loop, ev_io *io, int events)
 
 /* ---- begin and end ---- */
 
-static int start(struct address_monitor *m, struct error *err)
-{
-    m->changes =
-        netlink_open(NETLINK_ROUTE, RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, 0, "addresses", err);
-    m->reads = m->changes ? netlink_open(NETLINK_ROUTE, 0, 0, "addresses", err) : NULL;
-    if (!m->reads)
-        return -1;
-    int why = update(m, true);
-    if (why)
-        return error_set(err, "cannot read the addresses of this host: %s", strerror(why));
-    ev_io_set(&m->io, mnl_socket_get_fd(m->changes), EV_READ);
-    ev_io_start(m->loop, &m->io);
-    if (m->unread)
-        ev_timer_again(m->loop, &m->pause);
-    return 0;
-}
-
 struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_changed_fn changed,
                                             void *ctx, struct error *err)
 {
@@ -185,10 +163,21 @@ struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_chan
     ev_init(&m->io, on_changes);
     ev_timer_init(&m->pause, on_pause_ended, 0, PAUSE_SECONDS);
     m->io.data = m->pause.data = m;
-    if (start(m, err) == 0)
-        return m;
-    address_monitor_free(m);
-    return NULL;
+    m->changes =
+        netlink_open(NETLINK_ROUTE, RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, 0, "addresses", err);
+    m->reads = m->changes ? netlink_open(NETLINK_ROUTE, 0, 0, "addresses", err) : NULL;
+    int why = m->reads ? update(m, true) : 0;
+    if (why)
+        error_set(err, "cannot read the addresses of this host: %s", strerror(why));
+    if (why || !m->reads) {
+        address_monitor_free(m);
+        return NULL;
+    }
+    ev_io_set(&m->io, mnl_socket_get_fd(m->changes), EV_READ);
+    ev_io_start(loop, &m->io);
+    if (m->unread)
+        ev_timer_again(loop, &m->pause);
+    return m;
 }
 
 void address_monitor_free(struct address_monitor *m)

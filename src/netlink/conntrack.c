@@ -111,15 +111,6 @@ static void index_nest(const struct nlattr *nest, const struct nlattr **found, u
     index_attributes(nest ? nest + 1 : NULL, nest ? nest->nla_len - sizeof(*nest) : 0, found, n);
 }
 
-/* Copies @attribute if it has exactly @length bytes. */
-static bool copy(const struct nlattr *attribute, void *out, size_t length)
-{
-    if (!attribute || attribute->nla_len != sizeof(*attribute) + length)
-        return false;
-    memcpy(out, attribute + 1, length);
-    return true;
-}
-
 /* False if @nest is not UDP. */
 static bool read_tuple(const struct nlattr *nest, enum family family, struct conntrack_tuple *tuple)
 {
@@ -131,13 +122,13 @@ static bool read_tuple(const struct nlattr *nest, enum family family, struct con
     uint8_t protocol;
     index_nest(nest, parts, CTA_TUPLE_PROTO + 1);
     index_nest(parts[CTA_TUPLE_PROTO], proto, CTA_PROTO_DST_PORT + 1);
-    if (!copy(proto[CTA_PROTO_NUM], &protocol, sizeof(protocol)) || protocol != IPPROTO_UDP)
+    if (!netlink_copy(proto[CTA_PROTO_NUM], &protocol, sizeof(protocol)) || protocol != IPPROTO_UDP)
         return false;
     index_nest(parts[CTA_TUPLE_IP], ip, CTA_IP_V6_DST + 1);
-    if (!copy(proto[CTA_PROTO_SRC_PORT], &source->port, sizeof(source->port)) ||
-        !copy(proto[CTA_PROTO_DST_PORT], &destination->port, sizeof(destination->port)) ||
-        !copy(ip[v4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC], source->address.bytes, length) ||
-        !copy(ip[v4 ? CTA_IP_V4_DST : CTA_IP_V6_DST], destination->address.bytes, length))
+    if (!netlink_copy(proto[CTA_PROTO_SRC_PORT], &source->port, sizeof(source->port)) ||
+        !netlink_copy(proto[CTA_PROTO_DST_PORT], &destination->port, sizeof(destination->port)) ||
+        !netlink_copy(ip[v4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC], source->address.bytes, length) ||
+        !netlink_copy(ip[v4 ? CTA_IP_V4_DST : CTA_IP_V6_DST], destination->address.bytes, length))
         return false;
     source->port = ntohs(source->port);
     destination->port = ntohs(destination->port);

@@ -170,10 +170,18 @@ const char *netlink_text(const struct nlattr *attribute)
                : NULL;
 }
 
+bool netlink_copy(const struct nlattr *attribute, void *to, size_t length)
+{
+    if (!attribute || attribute->nla_len < sizeof(*attribute) + length)
+        return false;
+    memcpy(to, attribute + 1, length);
+    return true;
+}
+
 uint32_t netlink_number(const struct nlattr *attribute, uint32_t standard)
 {
-    bool fits = attribute && mnl_attr_get_payload_len(attribute) >= sizeof(uint32_t);
-    return fits ? ntohl(mnl_attr_get_u32(attribute)) : standard;
+    uint32_t number;
+    return netlink_copy(attribute, &number, sizeof(number)) ? ntohl(number) : standard;
 }
 
 /* ---- elements ---- */
@@ -199,10 +207,11 @@ static uint64_t packets_of(const struct nlattr *expression)
 {
     const char *name = netlink_text(netlink_inside(expression, NFTA_EXPR_NAME));
     const struct nlattr *data = netlink_inside(expression, NFTA_EXPR_DATA);
-    const struct nlattr *packets = netlink_inside(data, NFTA_COUNTER_PACKETS);
-    bool counts = name && strcmp(name, "counter") == 0 && packets &&
-                  mnl_attr_get_payload_len(packets) >= sizeof(uint64_t);
-    return counts ? be64toh(mnl_attr_get_u64(packets)) : 0;
+    uint64_t packets;
+    bool counts =
+        name && strcmp(name, "counter") == 0 &&
+        netlink_copy(netlink_inside(data, NFTA_COUNTER_PACKETS), &packets, sizeof(packets));
+    return counts ? be64toh(packets) : 0;
 }
 
 static struct nft_element read_element(const struct nlattr *from)

@@ -18,7 +18,7 @@
 #define QUEUE_SIZE (1 << 20)
 
 /* Limit per loop iteration, so that other watchers run. */
-#define DATAGRAMS_A_TURN 1024
+#define DATAGRAMS_AT_ONCE 1024
 
 struct table_monitor {
     struct ev_loop *loop; /* NULL: without a socket */
@@ -148,7 +148,7 @@ static void take_all(struct table_monitor *m)
         m->touched = m->waited = true;
         m->ops.lost(m->ops.ctx);
     }
-    for (int i = 0; i < DATAGRAMS_A_TURN && take_datagram(m); i++)
+    for (int i = 0; i < DATAGRAMS_AT_ONCE && take_datagram(m); i++)
         continue;
     table_monitor_finish(m);
 }
@@ -219,7 +219,6 @@ void table_monitor_rejoin(struct table_monitor *m, uint32_t transactions)
  * repeated for the usual number of them; longer datagrams pass. Kernels before 6.7 charge the
  * filter against a 20 KiB limit, at 8 or 16 bytes per instruction. */
 #define MESSAGES 40
-#define MESSAGE_STEPS 160
 
 #define PASS 0xffffffffu
 #define DROP 0u
@@ -240,59 +239,18 @@ void table_monitor_rejoin(struct table_monitor *m, uint32_t transactions)
 #define TYPE_HIGH 0
 #endif
 
-static void append(struct sock_filter *out, size_t *n, const struct sock_filter *steps,
-                   size_t count)
+static uint32_t letters(const char *text)
 {
-    memcpy(out + *n, steps, count * sizeof(*steps));
-    *n += count;
-}
-
-/* Code for the message at X: passes the datagram if the message is about the table, drops it if X
- * is its end, else advances X by the aligned length. Returns the number of instructions. */
-static size_t filter_message(const char *table, struct sock_filter out[MESSAGE_STEPS])
-{
-    const size_t length = strlen(table) + 1;
-    const struct sock_filter begin[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
-        BPF_STMT(BPF_ALU | BPF_SUB | BPF_X, 0),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)(NAME_AT + length), 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, DROP),
-    };
-    static const struct sock_filter pass[] = {BPF_STMT(BPF_RET | BPF_K, PASS)};
-    static const struct sock_filter advance[] = {
-        BPF_STMT(BPF_LD | BPF_B | BPF_IND, NEXT_BYTE),
-        BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, 8),
-        BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
-        BPF_STMT(BPF_ST, 0),
-        BPF_STMT(BPF_LD | BPF_B | BPF_IND, LOW_BYTE),
-        BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, NLMSG_ALIGNTO - 1),
-        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(NLMSG_ALIGNTO - 1)),
-        BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, 0),
-        BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
-        BPF_STMT(BPF_MISC | BPF_TAX, 0),
-    };
-    size_t n = 0, words = (length + 3) / 4;
-    append(out, &n, begin, 4);
-    for (size_t i = 0; i < words; i++) {
-        /* Four letters; the last word may overlap. */
-        size_t at = 4 * i + 4 <= length ? 4 * i : length - 4;
-        uint32_t word;
-        memcpy(&word, table + at, sizeof(word));
-        const struct sock_filter compare[] = {
-            BPF_STMT(BPF_LD | BPF_W | BPF_IND, (uint32_t)(NAME_AT + at)),
-            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(word), 0, (uint8_t)(2 * (words - i - 1) + 1)),
-        };
-        append(out, &n, compare, 2);
-    }
-    append(out, &n, pass, 1);
-    append(out, &n, advance, 10);
-    return n;
+    uint32_t four;
+    memcpy(&four, text, sizeof(four));
+    return ntohl(four);
 }
 
 size_t table_monitor_filter(const char *table, uint32_t own_port,
                             struct sock_filter out[TABLE_MONITOR_FILTER_SIZE])
 {
-    const uint32_t type = offsetof(struct nlmsghdr, nlmsg_type);
+    const uint32_t type = offsetof(struct nlmsghdr, nlmsg_type),
+                   length = (uint32_t)strlen(table) + 1, last = length - 4;
     const struct sock_filter begin[] = {
         /* Drop our own changes, pass the ends of other transactions. */
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_pid)),
@@ -305,14 +263,43 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
         BPF_STMT(BPF_RET | BPF_K, PASS),
         BPF_STMT(BPF_LDX | BPF_IMM, 0),
     };
-    const struct sock_filter end[] = {BPF_STMT(BPF_RET | BPF_K, PASS)};
-    struct sock_filter message[MESSAGE_STEPS];
-    size_t n = 0, n_message = filter_message(table, message);
-    append(out, &n, begin, sizeof(begin) / sizeof(*begin));
-    for (int i = 0; i < MESSAGES && n + n_message < TABLE_MONITOR_FILTER_SIZE; i++)
-        append(out, &n, message, n_message);
-    append(out, &n, end, 1);
-    return n;
+    const struct sock_filter message[] = {
+        /* Drop the datagram if X, where the message begins, is its end. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+        BPF_STMT(BPF_ALU | BPF_SUB | BPF_X, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, NAME_AT + length, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, DROP),
+        /* Pass it if the first eight and the last four bytes of the name are those of our table. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_IND, NAME_AT),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, letters(table), 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_IND, NAME_AT + 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, letters(table + 4), 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_IND, NAME_AT + last),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, letters(table + last), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, PASS),
+        /* Advance X by the aligned length of the message. */
+        BPF_STMT(BPF_LD | BPF_B | BPF_IND, NEXT_BYTE),
+        BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, 8),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+        BPF_STMT(BPF_ST, 0),
+        BPF_STMT(BPF_LD | BPF_B | BPF_IND, LOW_BYTE),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, NLMSG_ALIGNTO - 1),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(NLMSG_ALIGNTO - 1)),
+        BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, 0),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+        BPF_STMT(BPF_MISC | BPF_TAX, 0),
+    };
+    const struct sock_filter end = BPF_STMT(BPF_RET | BPF_K, PASS);
+    const size_t n_begin = sizeof(begin) / sizeof(begin[0]),
+                 n_message = sizeof(message) / sizeof(message[0]);
+    _Static_assert(sizeof(begin) + MESSAGES * sizeof(message) + sizeof(end) <=
+                       TABLE_MONITOR_FILTER_SIZE * sizeof(end),
+                   "the filter fits");
+    memcpy(out, begin, sizeof(begin));
+    for (size_t i = 0; i < MESSAGES; i++)
+        memcpy(out + n_begin + i * n_message, message, sizeof(message));
+    out[n_begin + MESSAGES * n_message] = end;
+    return n_begin + MESSAGES * n_message + 1;
 }
 
 /* ---- begin and end ---- */
