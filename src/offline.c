@@ -16,23 +16,27 @@ struct offline {
     struct object_source source;
 };
 
-/* @strict: every file must parse. */
-static int offline_open(struct offline *o, const struct options *options, bool strict,
-                        struct error *err)
+/* Returns o->proxy, or NULL with an error. @strict: every file must parse. */
+static struct proxy *offline_open(struct offline *o, const struct options *options, bool strict,
+                                  struct error *err)
 {
     /* Both families: the manifests may be for another host. */
     struct proxy_config config = {.options = options, .offline = true, .families = {true, true}};
     struct object_source *source = &o->source;
     source->options = options;
     source->loop = ev_default_loop(EVFLAG_AUTO);
-    if (!source->loop)
-        return error_set(err, "cannot create an event loop");
+    if (!source->loop) {
+        error_set(err, "cannot create an event loop");
+        return NULL;
+    }
     config.node_name = source->node_name = o->node_name =
         node_name(options->hostname_override, err);
-    if (!o->node_name || object_source_prepare(source, err))
-        return error_of_configuration(err);
+    if (!o->node_name || object_source_prepare(source, err)) {
+        error_of_configuration(err);
+        return NULL;
+    }
     o->proxy = proxy_new(&config, err);
-    return o->proxy ? object_source_open(source, o->proxy, strict, err) : -1;
+    return o->proxy && object_source_open(source, o->proxy, strict, err) == 0 ? o->proxy : NULL;
 }
 
 static void offline_close(struct offline *o)
@@ -49,10 +53,11 @@ cJSON *offline_compute(const struct options *options, answer_fn answer, const vo
 {
     struct offline o = {0};
     cJSON *json = NULL;
-    if (offline_open(&o, options, false, err) == 0) {
+    struct proxy *proxy = offline_open(&o, options, false, err);
+    if (proxy) {
         struct snapshot now = {.from_manifests = true};
-        policy_sync(o.proxy->policy);
-        proxy_snapshot(o.proxy, &now);
+        policy_sync(proxy->policy);
+        proxy_snapshot(proxy, &now);
         now.counting = COUNT_NOTHING;
         json = answer(&now, query);
     }
@@ -88,11 +93,10 @@ static int wait_for_objects(const struct object_source *source, struct error *er
 int offline_dump_rules(const struct options *options, struct error *err)
 {
     struct offline o = {0};
-    int result = offline_open(&o, options, true, err);
-    if (result == 0)
-        result = wait_for_objects(&o.source, err);
+    struct proxy *proxy = offline_open(&o, options, true, err);
+    int result = proxy ? wait_for_objects(&o.source, err) : -1;
     if (result == 0) {
-        proxy_dump(o.proxy, stdout);
+        proxy_dump(proxy, stdout);
         if (fflush(stdout) != 0 || ferror(stdout))
             result = error_set(err, "cannot write the rules to standard output");
     }

@@ -404,11 +404,11 @@ static void note_gates(struct configuration *all)
     cJSON_Delete(gates);
 }
 
-/* Whether @setting, or another one with its flag, has an effect. */
-static bool flag_has_effect(const struct setting *setting, const char *mode)
+/* Whether a setting with @flag has an effect. */
+static bool flag_has_effect(const char *flag, const char *mode)
 {
-    settings_each (other)
-        if (other->flag && strcmp(other->flag, setting->flag) == 0 && has_effect(other, mode))
+    settings_each (setting)
+        if (setting->flag && strcmp(setting->flag, flag) == 0 && has_effect(setting, mode))
             return true;
     return false;
 }
@@ -421,12 +421,12 @@ static void note_ignored(struct configuration *all, const char *mode)
     settings_each (setting) {
         const struct configured *configured = configuration_of(all, setting);
         const char *value = configured->value;
+        const char *flag = configured->source == FROM_FLAG ? setting->flag : NULL;
         if (!value || !*value || (setting->standard && strcmp(value, setting->standard) == 0))
             continue;
-        if (configured->source != FROM_FLAG && !has_effect(setting, mode)) {
+        if (!flag && !has_effect(setting, mode)) {
             xjoin(&names, "%s", setting->field);
-        } else if (configured->source == FROM_FLAG && setting_is_first(setting) &&
-                   !flag_has_effect(setting, mode)) {
+        } else if (flag && setting_is_first(setting) && !flag_has_effect(flag, mode)) {
             char *name = setting_flag_name(setting);
             xjoin(&names, "%s", name);
             free(name);
