@@ -99,10 +99,10 @@ struct endpoint_delta {
 
 typedef VEC(struct endpoint_delta) endpoint_delta_vec;
 
-/** What the change does to endpoint_slice_cache_merge() of @ref, of the same Service and family:
- * one delta for each changed endpoint, borrowed until the next call. The cost is linear in this
- * slice's endpoints; each that differs is looked up in the Service's other slices, a bit test each.
- */
+/** What the change does to endpoint_slice_cache_merge() of @ref, of the same Service and family: a
+ * delta for each changed endpoint, borrowed until the next call. The cost depends on this slice
+ * alone, not on the others of its Service, except for the first change in a Service with several
+ * slices, which indexes their addresses. */
 const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
                                               const struct service_port_ref *ref);
 

@@ -120,62 +120,72 @@ static void compare_slices(struct endpoint_merge *merge)
 
 /* ---- copies in other slices ---- */
 
-/* A Bloom filter: each address sets two bits of one word. A change in a Service with many slices
- * looks up its addresses in all of them. */
-struct address_filter {
-    size_t room; /* addresses that may be added before the filter is made anew */
-    size_t mask; /* number of words minus 1 */
-    uint64_t words[];
+/*
+ * Which slices of a Service contain an address: a hash table with open addressing. An address that
+ * leaves a slice stays in it, until the table is full and is made anew: what it says is a hint.
+ */
+struct address_index {
+    size_t n, size;
+    struct indexed_address {
+        uint32_t hash;
+        uint32_t number; /* of a slice; 0: unused slot */
+    } slots[];
 };
 
-static uint64_t bits_of(uint64_t hash)
+static uint32_t hash_of(const struct address *address)
 {
-    return UINT64_C(1) << (hash & 63) | UINT64_C(1) << (hash >> 6 & 63);
+    return (uint32_t)address_hash(address, 0);
 }
 
-static void add_to_filter(struct address_filter *filter, const struct address *address)
+/* The slot of an address in the slice @number, or the unused one for it. 0: in any slice but @not,
+ * or an unused one. */
+static struct indexed_address *find_slot(struct address_index *index, uint32_t hash,
+                                         uint32_t number, uint32_t not )
 {
-    const uint64_t hash = address_hash(address, 0);
-    filter->words[hash >> 12 & filter->mask] |= bits_of(hash);
-}
-
-/* With 16 to 32 bits an address, one lookup in a hundred scans the slice in vain. */
-static struct address_filter *make_filter(const struct endpoint_slice *slice)
-{
-    size_t n = 1;
-    while (4 * n < slice->endpoints.n)
-        n *= 2;
-    struct address_filter *filter = xcalloc(1, sizeof(*filter) + n * sizeof(*filter->words));
-    filter->room = 4 * n;
-    filter->mask = n - 1;
-    vec_each (&slice->endpoints, it)
-        add_to_filter(filter, &it->address);
-    return filter;
-}
-
-static bool may_contain(struct member *member, uint64_t hash)
-{
-    if (!member->filter)
-        member->filter = make_filter(member->slice);
-    return (~member->filter->words[hash >> 12 & member->filter->mask] & bits_of(hash)) == 0;
-}
-
-void endpoint_merge_finish(const struct endpoint_merge *merge, struct member *member)
-{
-    bool keep = merge->compared;
-    if (!member->filter)
-        return;
-    vec_each (&merge->pairs, pair) {
-        keep = keep && (pair->before || member->filter->room-- > 0);
-        if (!keep)
-            break;
-        if (pair->after)
-            add_to_filter(member->filter, pair->address);
+    size_t at = hash * (uint64_t)index->size >> 32;
+    for (;; at = at + 1 < index->size ? at + 1 : 0) {
+        struct indexed_address *slot = &index->slots[at];
+        if (!slot->number ||
+            (slot->hash == hash && (number ? slot->number == number : slot->number != not )))
+            return slot;
     }
-    if (keep)
+}
+
+static void add_to_index(struct address_index *index, const struct address *address,
+                         uint32_t number)
+{
+    struct indexed_address *slot = find_slot(index, hash_of(address), number, 0);
+    index->n += !slot->number;
+    *slot = (struct indexed_address){hash_of(address), number};
+}
+
+static struct address_index *make_index(const struct members *members)
+{
+    size_t n = 16;
+    vec_each (&members->by_id, it)
+        n += it->slice->endpoints.n;
+    n += n / 2;
+    struct address_index *index = xcalloc(1, sizeof(*index) + n * sizeof(struct indexed_address));
+    index->size = n;
+    vec_each (&members->by_id, it)
+        vec_each (&it->slice->endpoints, endpoint)
+            add_to_index(index, &endpoint->address, it->number);
+    return index;
+}
+
+/* Where nobody asked for the deltas of a change, the index is made anew when it is needed again. */
+void endpoint_merge_finish(const struct endpoint_merge *merge)
+{
+    struct address_index *index = merge->members->index;
+    bool usable = index && merge->compared && index->n + merge->pairs.n <= index->size * 7 / 8;
+    if (!usable) {
+        free(index);
+        merge->members->index = NULL;
         return;
-    free(member->filter);
-    member->filter = NULL;
+    }
+    vec_each (&merge->pairs, pair)
+        if (pair->after && !pair->before)
+            add_to_index(index, pair->address, merge->number);
 }
 
 static const struct slice_endpoint *best_in(const struct endpoint_slice *slice,
@@ -193,20 +203,36 @@ struct copy {
     const struct endpoint_slice *slice;
 };
 
+static bool has_other(const struct members *members, uint32_t number, enum family family)
+{
+    vec_each (&members->by_id, it)
+        if (it->number != number && it->slice->family == family)
+            return true;
+    return false;
+}
+
 /* The winner among the copies in the other slices. */
 static struct copy best_of_others(const struct endpoint_merge *merge, const struct slice_port *port,
                                   const struct address *address)
 {
-    const uint64_t hash = address_hash(address, 0);
+    const enum family family = (merge->after ? merge->after : merge->before)->family;
+    struct members *members = merge->members;
+    const uint32_t hash = hash_of(address);
     struct copy best = {0};
-    vec_each (merge->members, it) {
-        const struct endpoint_slice *slice = it->slice;
-        if (slice == merge->before || slice == merge->after || slice->family != merge->family ||
-            !may_contain(it, hash) || !endpoint_slice_has_port(slice, port))
+    if (!members->index && !has_other(members, merge->number, family))
+        return best;
+    if (!members->index)
+        members->index = make_index(members);
+    if (!find_slot(members->index, hash, 0, merge->number)->number)
+        return best;
+    vec_each (&members->by_id, it) {
+        if (it->number == merge->number || it->slice->family != family ||
+            !find_slot(members->index, hash, it->number, 0)->number ||
+            !endpoint_slice_has_port(it->slice, port))
             continue;
-        const struct slice_endpoint *endpoint = best_in(slice, address);
+        const struct slice_endpoint *endpoint = best_in(it->slice, address);
         if (endpoint && (!best.endpoint || !is_terminating(endpoint)))
-            best = (struct copy){endpoint, slice};
+            best = (struct copy){endpoint, it->slice};
         if (best.endpoint && !is_terminating(best.endpoint))
             break;
     }

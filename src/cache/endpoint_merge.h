@@ -12,12 +12,15 @@
 /* A slice of a Service. */
 struct member {
     const struct endpoint_slice *slice;
-    /* Tells for nearly all addresses whether they are not in the slice. NULL: made when a change of
-     * another slice needs it. */
-    struct address_filter *filter;
+    uint32_t number; /* never 0, and no other slice of the Service ever has it */
 };
 
-typedef VEC(struct member) member_vec;
+/* The slices of a Service. Starts zeroed. */
+struct members {
+    VEC(struct member) by_id;
+    uint32_t last_number;
+    struct address_index *index; /* NULL: made when a change needs it */
+};
 
 /* An address affected by a change of a slice. */
 struct endpoint_pair {
@@ -28,17 +31,17 @@ struct endpoint_pair {
 /* A slice of a Service is added, changed or removed. Scratch; starts zeroed. */
 struct endpoint_merge {
     const struct endpoint_slice *before, *after; /* NULL: added, removed */
-    enum family family;
-    const member_vec *members;       /* of the Service, sorted by id */
-    bool compared;                   /* what follows is filled */
-    bool differ;                     /* in some pair, before and after differ */
-    VEC(struct endpoint_pair) pairs; /* other addresses are unchanged */
-    VEC(uint32_t) buckets;           /* hash of pairs by address; index plus 1 */
-    endpoint_delta_vec deltas;       /* of the last service port */
+    struct members *members;                     /* of the Service */
+    uint32_t number;                             /* of the slice */
+    bool compared;                               /* what follows is filled */
+    bool differ;                                 /* in some pair, before and after differ */
+    VEC(struct endpoint_pair) pairs;             /* other addresses are unchanged */
+    VEC(uint32_t) buckets;                       /* hash of pairs by address; index plus 1 */
+    endpoint_delta_vec deltas;                   /* of the last service port */
 };
 
-/** Updates the filter of @member, whose slice changed as @merge says. */
-void endpoint_merge_finish(const struct endpoint_merge *merge, struct member *member);
+/** Updates the index of merge->members, if there is one, for the change. */
+void endpoint_merge_finish(const struct endpoint_merge *merge);
 
 void endpoint_merge_clear(struct endpoint_merge *merge);
 

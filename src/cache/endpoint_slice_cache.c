@@ -10,7 +10,7 @@
 struct owner {
     struct hash_link link; /* by service_id */
     char *service_id;
-    member_vec slices;
+    struct members members;
 };
 
 struct endpoint_slice_cache {
@@ -43,13 +43,13 @@ static struct owner *find_or_add_owner(struct endpoint_slice_cache *cache, const
     return owner;
 }
 
-/* The index of the slice @id in owner->slices, or where to insert it. */
+/* The index of the slice @id in owner->members.by_id, or where to insert it. */
 static size_t place_of(const struct owner *owner, const char *id)
 {
-    size_t low = 0, high = owner->slices.n;
+    size_t low = 0, high = owner->members.by_id.n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (strcmp(owner->slices.v[middle].slice->id, id) < 0)
+        if (strcmp(owner->members.by_id.v[middle].slice->id, id) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -60,19 +60,18 @@ static size_t place_of(const struct owner *owner, const char *id)
 static struct member *insert(struct owner *owner, const struct endpoint_slice *slice)
 {
     size_t place = place_of(owner, slice->id);
-    vec_push(&owner->slices, (struct member){0});
-    struct member *member = &owner->slices.v[place];
-    memmove(member + 1, member, (owner->slices.n - 1 - place) * sizeof(*member));
-    *member = (struct member){.slice = slice};
+    vec_push(&owner->members.by_id, (struct member){0});
+    struct member *member = &owner->members.by_id.v[place];
+    memmove(member + 1, member, (owner->members.by_id.n - 1 - place) * sizeof(*member));
+    *member = (struct member){slice, ++owner->members.last_number};
     return member;
 }
 
 static void free_owner(struct endpoint_slice_cache *cache, struct owner *owner)
 {
-    vec_each (&owner->slices, it)
-        free(it->filter);
+    free(owner->members.index);
     hash_table_remove(&cache->owners, &owner->link);
-    vec_free(&owner->slices);
+    vec_free(&owner->members.by_id);
     free(owner->service_id);
     free(owner);
 }
@@ -80,10 +79,9 @@ static void free_owner(struct endpoint_slice_cache *cache, struct owner *owner)
 static void remove_member(struct endpoint_slice_cache *cache, struct owner *owner,
                           struct member *member)
 {
-    size_t behind = (size_t)(owner->slices.v + owner->slices.n - member - 1);
-    free(member->filter);
+    size_t behind = (size_t)(owner->members.by_id.v + owner->members.by_id.n - member - 1);
     memmove(member, member + 1, behind * sizeof(*member));
-    if (--owner->slices.n == 0)
+    if (--owner->members.by_id.n == 0)
         free_owner(cache, owner);
 }
 
@@ -97,11 +95,11 @@ static void report(struct endpoint_slice_cache *cache, struct owner *owner, stru
     const struct slice_change change = {owner->service_id, member->slice->family, merge};
     merge->before = before;
     merge->after = after;
-    merge->family = member->slice->family;
-    merge->members = &owner->slices;
+    merge->members = &owner->members;
+    merge->number = member->number;
     merge->compared = false;
     cache->follower->slice_changed(cache->follower->ctx, &change);
-    endpoint_merge_finish(merge, member);
+    endpoint_merge_finish(merge);
 }
 
 static void on_changed(void *ctx, void *old, void *new)
@@ -110,7 +108,7 @@ static void on_changed(void *ctx, void *old, void *new)
     const struct endpoint_slice *before = old, *after = new;
     const char *was = slice_owner(before), *is = slice_owner(after);
     struct owner *owner = was ? find_owner(cache, was) : NULL;
-    struct member *member = was ? &owner->slices.v[place_of(owner, before->id)] : NULL;
+    struct member *member = was ? &owner->members.by_id.v[place_of(owner, before->id)] : NULL;
     if (was && is && before->family == after->family && strcmp(was, is) == 0) {
         member->slice = after;
         report(cache, owner, member, before, after);
@@ -153,7 +151,7 @@ void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, con
     const struct owner *owner = find_owner(cache, service_id);
     struct object_versions versions;
     if (owner)
-        vec_each (&owner->slices, it)
+        vec_each (&owner->members.by_id, it)
             if (object_store_versions(cache->store, it->slice->id, &versions))
                 vec_push(out, versions);
     store_former_slices(cache->store, service_id, out);
@@ -163,7 +161,7 @@ const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice
                                                      const char *service_id, size_t i)
 {
     const struct owner *owner = find_owner(cache, service_id);
-    return owner && i < owner->slices.n ? owner->slices.v[i].slice : NULL;
+    return owner && i < owner->members.by_id.n ? owner->members.by_id.v[i].slice : NULL;
 }
 
 /* ---- merging ---- */
@@ -216,7 +214,7 @@ void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
     vec_clear(out);
     if (!owner)
         return;
-    vec_each (&owner->slices, it)
+    vec_each (&owner->members.by_id, it)
         endpoint_slice_gather(it->slice, ref, out);
     if (!is_sorted(out))
         qsort(out->v, out->n, sizeof(*out->v), compare_copies);
