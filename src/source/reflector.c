@@ -522,6 +522,8 @@ static void on_done(void *ctx, const struct api_status *status)
     struct api_status event = {0};
     r->request = NULL;
     ev_timer_stop(r->loop, &r->timer);
+    if (r->purpose == LIST && status->code == 200 && !status->transport)
+        object_reader_end_page(&r->reader, &r->broken);
     if (r->purpose != LIST && r->reader.rejected) {
         event = r->reader.status; /* the next answer clears the reader's own */
         r->reader.status = (struct api_status){0};
@@ -537,8 +539,6 @@ static void on_done(void *ctx, const struct api_status *status)
         ending = (struct ending){.how = CUT, .why = status->transport};
     } else if (r->purpose == STREAM) {
         ending = (struct ending){.how = CUT, .why = "it ended before all objects were sent"};
-    } else if (r->purpose == LIST && object_reader_end_page(&r->reader, &r->broken) < 0) {
-        ending = (struct ending){.how = UNREADABLE, .why = r->broken.text};
     }
     proceed(r, &ending);
     api_status_clear(&event);
