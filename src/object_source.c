@@ -6,10 +6,12 @@
 #include "kube-nftd/source.h"
 #include "proxy.h"
 
+#include <errno.h>
 #include <ev.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 /* Maximum wait for events at shutdown. */
 #define FLUSH_SECONDS 3.0
@@ -17,8 +19,10 @@
 int object_source_prepare(struct object_source *source, struct error *err)
 {
     const struct options *options = source->options;
+    if (options->manifests && access(options->manifests, R_OK))
+        return error_set(err, "--manifests: %s: %s", options->manifests, strerror(errno));
     if (options->manifests)
-        return manifests_check(options->manifests, err) ? error_prefix(err, "--manifests") : 0;
+        return 0;
     if (client_config_load(options->kubeconfig, options->master, NULL, &source->client, err))
         return options->kubeconfig ? error_prefix(err, "--kubeconfig") : -1;
     source->client.accept = encoding_accept(options->content_type, options->accept_content_types);

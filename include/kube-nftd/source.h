@@ -219,9 +219,6 @@ struct event_stats event_recorder_stats(const struct event_recorder *recorder);
 
 struct manifests;
 
-/** Checks that @path is a readable file or folder. -1 with an error if not. */
-int manifests_check(const char *path, struct error *err);
-
 /**
  * Reads @path once and passes everything to @sink: one replace for each kind. An unreadable file in
  * a folder is logged and skipped unless @strict, which --dump-rules sets. A missing @path, or a

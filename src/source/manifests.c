@@ -528,11 +528,6 @@ static void on_events(struct ev_loop *loop, ev_io *io, int revents)
 
 /* ---- the first load ---- */
 
-int manifests_check(const char *path, struct error *err)
-{
-    return access(path, R_OK) ? error_set(err, "%s: %s", path, strerror(errno)) : 0;
-}
-
 /* A single file is watched through its folder. */
 static int set_path(struct manifests *m, const char *path, struct error *err)
 {

@@ -176,7 +176,7 @@ def test_one_streamed_request_is_list_and_watch(server, start):
 
 def test_explain_asks_the_daemon(server, start):
     with start():
-        for what, status, word in (("10.96.0.10:80", 0, "of shop/web, port http"), ("10.96.0.10:81", 2, "refused"),
+        for what, status, word in (("10.96.0.10:80", 0, "of shop/web, port http"), ("10.96.0.10:81", 2, "rejected"),
                                    ("shop/nothing", 2, "no such Service")):
             done = explain(what)
             assert (done.returncode, done.stderr) == (status, "")
