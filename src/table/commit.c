@@ -329,7 +329,7 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
             instances_drop(&rs->instances, *instance);
         rs->stats.elements -= batch.elements[ELEMENT_DELETE];
         rs->collect_wait = LOOK_PERIOD;
-        log_debug(2, "ruleset", "family=%s deleted unused chains of shapes=%zu",
+        log_debug(2, "ruleset", "family=%s deleted unused chains instances=%zu",
                   nft_family_name(rs->family), instances->n);
     } else { /* deleted by another daemon, or used by another program's rule */
         log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",

@@ -125,7 +125,7 @@ void connections_end(struct ruleset *rs, struct nft_socket *socket)
         error_clear(&err);
     }
     if (nft_socket_commit(socket, &batch, &err))
-        log_debug(1, "connections", "family=%s counts of an earlier run stay: %s",
+        log_debug(1, "connections", "family=%s counts of the previous process stay: %s",
                   nft_family_name(rs->family), err.text);
     error_clear(&err);
     nft_batch_release(&batch);

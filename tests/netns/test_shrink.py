@@ -149,7 +149,7 @@ def test_counts_that_the_table_never_had(proxy):
             changer.put(addresses[:number])
         changer.put(addresses[:1])
         wait_for(lambda: picks(proxy.lab) == few, "chains that nothing uses go", 40)
-    gone = map(int, re.findall(r" deleted unused chains of shapes=(\d+)", proxy.daemon.log()))
+    gone = map(int, re.findall(r" deleted unused chains instances=(\d+)", proxy.daemon.log()))
     assert sum(gone) >= len(webs) * (COUNTS - 1)
     print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
     assert witness.missed == 0
