@@ -208,7 +208,7 @@ int ruleset_probe_table(const struct ruleset *ruleset, struct nft_socket *socket
 
 /** Whether @address is in an address set ("cluster_ips", "service_cidrs"). */
 int ruleset_probe_address(const struct ruleset *ruleset, struct nft_socket *socket, const char *set,
-                          const struct address *address, bool *held, struct error *err);
+                          const struct address *address, bool *there, struct error *err);
 
 /* ---- counted connections ----
  *

@@ -70,16 +70,16 @@ static int read_by_keys(const struct ruleset *rs, struct nft_socket *socket, enu
     struct asking asking = {
         .socket = socket, .family = rs->family, .set = set, .fn = fn, .ctx = ctx};
     uint64_t expected = 0;
-    uint32_t held;
-    bool told;
+    uint32_t count;
+    bool counted;
     hash_table_each (&rs->ports, const struct port_entry, port)
         expected += count_of(port, set);
     if (expected <= (rs->config.dump_most ? rs->config.dump_most : DUMP_MOST))
         return 0;
-    if (nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(set), &held, &told,
-                                  err))
+    if (nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(set), &count,
+                                  &counted, err))
         return -1;
-    if (!told || held != expected)
+    if (!counted || count != expected)
         return 0;
     if (ask_for_all(&asking, rs, err))
         return -1;
@@ -102,7 +102,7 @@ static void on_element(void *ctx, const struct nft_element *from)
 {
     struct reading *r = ctx;
     struct applied_element applied;
-    r->found->held++;
+    r->found->counted++;
     if (set_owner(r->set) == OWNER_RANGES) {
         boundaries_take(&r->boundaries, r->rs->family, from);
         return;
@@ -249,7 +249,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
         rs->last_number = arc4random() % MOST_PORTS;
     if (rs->config.abandoned)
         report_abandoned(rs);
-    rs->stats.elements = found.held + rules.verdicts;
+    rs->stats.elements = found.counted + rules.verdicts;
     log_found(rs, "adopted the table", found.elements);
     return 0;
 }

@@ -168,7 +168,7 @@ void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
     struct ruleset_stats *stats = &rs->stats;
     struct error err = {0};
     uint32_t count = 0;
-    bool told = true;
+    bool counted = true;
     stats->records = stats->most_records = 0;
     stats->records_known = true;
     vec_each (&rs->base.sets, set)
@@ -179,8 +179,8 @@ void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
         return;
     }
     const bool failed = nft_socket_count_elements(socket, rs->family, RULESET_TABLE, MAP_AFFINITY,
-                                                  &count, &told, &err) != 0;
-    if (!failed && told)
+                                                  &count, &counted, &err) != 0;
+    if (!failed && counted)
         stats->records = count;
     else if (!failed && is_full(rs, socket))
         stats->records = stats->most_records;

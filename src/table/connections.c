@@ -168,7 +168,7 @@ bool connections_are_for(const struct ruleset *rs, const struct nft_element *ele
            (has_backend(&port->all, &backend) || has_backend(port->local, &backend));
 }
 
-static void note_unused(struct connections *c, const struct nft_element *element)
+static void add_unused(struct connections *c, const struct nft_element *element)
 {
     struct key key = {.length = element->key_length};
     if (c->unused[c->set].n == COLLECT_MOST || key.length > sizeof(key.bytes))
@@ -187,7 +187,7 @@ static void on_element(void *ctx, const struct nft_element *element)
     if (c->set == OF_SERVICES)
         connections_take(rs, element);
     if (c->collects && !connections_are_for(rs, element))
-        note_unused(c, element);
+        add_unused(c, element);
 }
 
 /* ---- readings ---- */

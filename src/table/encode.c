@@ -45,7 +45,7 @@ static void plain_element(struct ruleset *rs, struct plain *plain, enum nft_elem
     const enum table_set set = plain_set(plain);
     const uint8_t *key = plain_key(plain);
     const size_t length = plain->key_length, value = op == ELEMENT_ADD ? plain->value_length : 0;
-    quarantine_note_owner(rs, NULL, plain);
+    quarantine_set_owner(rs, NULL, plain);
     if (set_owner(set) == OWNER_RANGES)
         nft_batch_range(&rs->batch, op, set_name(set), key, key + length / 2, length / 2);
     else
@@ -114,7 +114,7 @@ static void entry_element(struct ruleset *rs, struct entry *entry, enum nft_elem
 {
     const struct key key = entry_key(set, entry, 0);
     const bool has_value = op == ELEMENT_ADD && *set_schema[set].value;
-    quarantine_note_owner(rs, entry, NULL);
+    quarantine_set_owner(rs, entry, NULL);
     nft_batch_element(&rs->batch, op, set_name(set), key.bytes, key.length,
                       has_value ? &value : NULL, has_value ? sizeof(value) : 0);
 }
@@ -126,7 +126,7 @@ static void slot_element(struct ruleset *rs, struct entry *entry, enum table_set
     struct key value = {.length = 0};
     if (op == ELEMENT_ADD)
         value = value_of_backend(rs->family, backend);
-    quarantine_note_owner(rs, entry, NULL);
+    quarantine_set_owner(rs, entry, NULL);
     nft_batch_element(&rs->batch, op, set_name(set), key.bytes, key.length,
                       value.length ? value.bytes : NULL, value.length);
 }

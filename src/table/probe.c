@@ -309,7 +309,7 @@ int ruleset_probe_table(const struct ruleset *rs, struct nft_socket *socket, boo
 }
 
 int ruleset_probe_address(const struct ruleset *rs, struct nft_socket *socket, const char *set,
-                          const struct address *address, bool *held, struct error *err)
+                          const struct address *address, bool *there, struct error *err)
 {
     struct key key = {.length = 0};
     struct found found = {.family = rs->family};
@@ -317,6 +317,6 @@ int ruleset_probe_address(const struct ruleset *rs, struct nft_socket *socket, c
     if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, set, key.bytes, key.length,
                                on_element, &found, err))
         return -1;
-    *held = found.there && !found.is_end;
+    *there = found.there && !found.is_end;
     return 0;
 }

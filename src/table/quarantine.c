@@ -138,7 +138,7 @@ static void take_plain(struct taking *t, struct plain *plain, int why)
 
 /* ---- owners of messages ---- */
 
-void quarantine_note_owner(struct ruleset *rs, struct entry *entry, struct plain *plain)
+void quarantine_set_owner(struct ruleset *rs, struct entry *entry, struct plain *plain)
 {
     if (!rs->batch.singly)
         return;
@@ -245,7 +245,7 @@ static bool is_about_content(int why)
 }
 
 /* Updates the time of the first retry. */
-static void note_next(struct quarantine *quarantine)
+static void update_next(struct quarantine *quarantine)
 {
     double next = quarantine->retry_time;
     vec_each (&quarantine->all, it)
@@ -276,7 +276,7 @@ bool quarantine_take(struct ruleset *rs, double now, bool singly)
             blame(&t, rejection);
     }
     skip(rs);
-    note_next(&rs->quarantine);
+    update_next(&rs->quarantine);
     return t.n > 0 || (some_about_content && !singly);
 }
 
@@ -325,7 +325,7 @@ void quarantine_retry(struct ruleset *rs, double now)
         plain_retry(&rs->plain);
         quarantine->retry_time = 0;
     }
-    note_next(quarantine);
+    update_next(quarantine);
     wake_frontends(rs);
 }
 
@@ -337,7 +337,7 @@ void quarantine_applied(struct ruleset *rs)
         log_info("ruleset", "family=%s no address is quarantined any more",
                  nft_family_name(rs->family));
     }
-    note_next(quarantine);
+    update_next(quarantine);
 }
 
 static void forget(struct ruleset *rs, struct entry *entry)

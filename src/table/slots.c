@@ -27,8 +27,8 @@ static void keep_places(const struct backends *old, const struct backends *rest,
 {
     size_t n = 0;
     vec_each (open, slot) {
-        const struct backend *held = &old->v[*slot];
-        const struct backend *found = slot_is_empty(held) ? NULL : find(rest, held);
+        const struct backend *current = &old->v[*slot];
+        const struct backend *found = slot_is_empty(current) ? NULL : find(rest, current);
         if (found && !placed[found - rest->v])
             placed[found - rest->v] = true;
         else
@@ -128,8 +128,8 @@ static void find_slots(const struct backends *old, size_t n_used, const struct b
             filter_add(&filter, &went->v[i]);
     }
     for (size_t slot = 0; slot < n_used && out->n < went->n; slot++) {
-        const struct backend *held = &old->v[slot];
-        if ((!filtered || filter_may_have(&filter, held)) && find(went, held))
+        const struct backend *current = &old->v[slot];
+        if ((!filtered || filter_may_have(&filter, current)) && find(went, current))
             vec_push(out, (uint32_t)slot);
     }
 }

@@ -115,7 +115,7 @@ struct source_list *source_lists_find(const struct source_lists *lists, uint32_t
     return value ? find_number(lists, list_of_value(value)) : NULL;
 }
 
-static void note_unused(struct source_lists *lists, struct source_list *list)
+static void queue_unused(struct source_lists *lists, struct source_list *list)
 {
     double due = list->left_at + RULESET_TRIM_DELAY;
     if (lists->unused.n == 0 || due < lists->trim_time)
@@ -133,7 +133,7 @@ void source_lists_release(struct source_lists *lists, struct source_list *list, 
     if (--list->holds > 0)
         return;
     if (list->filled || list->unused)
-        note_unused(lists, list);
+        queue_unused(lists, list);
     else
         leave(lists, list);
 }
@@ -299,7 +299,7 @@ static void adopt_list(struct source_lists *lists, struct plain_elements *elemen
     source_list_fill(lists, elements, list);
     list->left_at = now;
     if (list->holds == 0)
-        note_unused(lists, list);
+        queue_unused(lists, list);
 }
 
 void source_lists_adopt(struct source_lists *lists, struct plain_elements *elements,

@@ -348,7 +348,7 @@ void ruleset_encode(struct ruleset *rs);
 /* ---- quarantine.c ---- */
 
 /** The next element in the batch belongs to @entry, or, if that is NULL, is @plain. */
-void quarantine_note_owner(struct ruleset *rs, struct entry *entry, struct plain *plain);
+void quarantine_set_owner(struct ruleset *rs, struct entry *entry, struct plain *plain);
 
 /**
  * Quarantines what the kernel rejected of the ruleset's batch, of which nothing is applied. True if
@@ -426,7 +426,7 @@ size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
 /* Contents of a table as found. */
 struct table_contents {
     size_t elements; /* without verdicts */
-    size_t held;     /* as the kernel counts: two for most ranges */
+    size_t counted;  /* as the kernel counts: two for most ranges */
     bool foreign;    /* has elements that we cannot have written: recreate the table */
 };
 

@@ -310,11 +310,11 @@ static int sync_once(struct table *table, struct nft_socket *socket, double now,
 static int sync_table(struct table *table, struct nft_socket *socket, double now,
                       struct commit_stats *stats, struct error *err)
 {
-    const bool believed = table->ruleset->kernel_known;
+    const bool was_known = table->ruleset->kernel_known;
     table->changed = false;
     if (sync_once(table, socket, now, stats, err) == 0)
         return 0;
-    if (!believed)
+    if (!was_known)
         return -1;
     log_warn("proxy", "family=%s reading the table back: %s", family_name(table->family),
              err->text);
@@ -324,7 +324,7 @@ static int sync_table(struct table *table, struct nft_socket *socket, double now
 
 /* A change waits until all of it is in the kernel. Changes in several parts are applied with the
  * last part, which may itself need no commit. */
-static void note_success(struct table *table, bool committed)
+static void after_success(struct table *table, bool committed)
 {
     table->waiting_since = 0;
     if (!table->more_to_come && (committed || table->partly))
@@ -341,10 +341,10 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
     table->queued = false;
     if (next_try(table) > now)
         return next_try(table);
-    const double held = check_foreign(table, socket, now);
-    if (held > now) { /* a repair waits, and all later changes with it */
+    const double until = check_foreign(table, socket, now);
+    if (until > now) { /* a repair waits, and all later changes with it */
         wait_from(table, now);
-        return held;
+        return until;
     }
     const bool commits = ruleset_needs_commit(table->ruleset, now);
     if (commits) {
@@ -358,7 +358,7 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
         commit_succeeded(table, about, &stats);
         count_repair(table, &stats, begin);
     }
-    note_success(table, commits);
+    after_success(table, commits);
     return ruleset_due(table->ruleset);
 }
 
