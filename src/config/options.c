@@ -287,39 +287,6 @@ static int check_sources(const struct configuration *configuration, enum command
                      name);
 }
 
-/* ---- the file ---- */
-
-#define MOST_BYTES ((size_t)1024 * 1024)
-
-/* Reads the file of --config, after it drops the flags that do not apply with a file
- * (docs/behaviour.md 8.1). */
-static int read_file(struct configuration *configuration, struct error *err)
-{
-    const char *path = configuration_value(configuration, "config");
-    char *names = NULL;
-    if (!*path)
-        return 0;
-    settings_each (setting) {
-        bool gives_way = (setting->field && !(setting->traits & BESIDE_FILE)) ||
-                         (setting->traits & NOT_BESIDE_FILE);
-        if (!gives_way || configuration_of(configuration, setting)->source != FROM_FLAG)
-            continue;
-        configuration_set(configuration, setting, NULL, FROM_NOWHERE);
-        if (setting_is_first(setting))
-            xjoin(&names, "--%s", setting->flag);
-    }
-    if (names)
-        configuration_note(configuration, LOG_LEVEL_WARN, "flags ignored because of --config: %s",
-                           names);
-    free(names);
-    char *text = file_read(path, MOST_BYTES, err);
-    if (!text)
-        return error_prefix(err, "--config %s", path);
-    int result = configuration_read(configuration, path, text, strlen(text), err);
-    free(text);
-    return result;
-}
-
 /* ---- all of it ---- */
 
 static int parse(struct configuration *configuration, int argc, char *const *argv,
@@ -337,7 +304,8 @@ static int parse(struct configuration *configuration, int argc, char *const *arg
     bool informs = is_on(configuration, "help") || (*version && strcmp(version, "false") != 0);
     if (result == 0 && !informs) {
         const char *command = words.n ? words.v[0] : NULL;
-        result = read_command(words.v, words.n, options, err) || read_file(configuration, err) ||
+        result = read_command(words.v, words.n, options, err) ||
+                         configuration_read_file(configuration, err) ||
                          check_sources(configuration, options->command, err) ||
                          read_action_flags(configuration, command, options, err) ||
                          check_companions(configuration, options->command, err) ||

@@ -140,7 +140,6 @@ struct configuration {
         char *value; /* owned; NULL: none */
         enum setting_source source;
     } * values; /* one for each of settings[] */
-    char *file; /* path of the file; NULL: none */
     note_vec *notes;
 };
 
@@ -161,11 +160,10 @@ void configuration_set(struct configuration *configuration, const struct setting
 void configuration_note(struct configuration *configuration, enum log_level level,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/** Reads the file @name with the contents @text. It overrides flags, except those that apply
- * despite a file. Unknown and duplicate fields (the last one wins) become one note. -1 for a wrong
- * kind or version, or a value of the wrong type: the error names file and field. */
-int configuration_read(struct configuration *configuration, const char *name, const char *text,
-                       size_t length, struct error *err);
+/** Reads the file of --config, if any. It overrides flags, except those that apply despite a file.
+ * Unknown and duplicate fields (the last one wins) become one note. -1 for a wrong kind or version,
+ * or a value of the wrong type: the error names file and field. */
+int configuration_read_file(struct configuration *configuration, struct error *err);
 
 /** Checks all values and fills in defaults (docs/behaviour.md 8.2); adds remarks to the notes.
  * Afterwards the mode is nftables, and the section nftables has the values of the given mode's
