@@ -178,6 +178,9 @@ void facts_format(cJSON *to, const char *key, const char *format, ...)
 /** Adds "namespace" and "name" of the object @id, "namespace/name". */
 void facts_add_id(cJSON *to, const char *id);
 
+/** Adds a time, given in seconds since 1970, in RFC 3339; null if it is 0. */
+void facts_add_time(cJSON *to, const char *key, double time);
+
 /** Appends a new object to @array and returns it. */
 cJSON *facts_append(cJSON *array);
 
@@ -241,6 +244,9 @@ struct view_style view_style(FILE *out);
 
 void view_print(const struct view *views, const cJSON *facts, const struct view_style *style,
                 FILE *out);
+
+/** The same, as a string for the caller to free. */
+char *view_text(const struct view *views, const cJSON *facts, const struct view_style *style);
 
 /** Prints the whole tree as JSON, with control characters escaped. */
 void view_print_json(const cJSON *facts, FILE *out);

@@ -261,23 +261,16 @@ static cJSON *visible_facts(struct top *t)
 static void draw(struct top *t, const char *error)
 {
     const struct view_style style = view_style(stdout);
-    const char *keys = t->fixed ? "" : t->service ? "  escape back" : "  enter endpoints";
-    char *text = NULL, *rest;
-    size_t size = 0;
-    FILE *out = alloc_check(open_memstream(&text, &size));
     cJSON *facts = visible_facts(t);
-    fprintf(out, "%s%s, by %s%s%s\n", t->service ? "Endpoints of " : "Services",
-            t->service ? t->service : "", orders[t->order].name, error ? ": " : "",
-            error ? error : "");
-    view_print(t->service ? view_top_endpoints : view_top, facts, &style, out);
-    fprintf(out, "q quit  s sort  up/down choose%s", keys);
-    if (fclose(out))
-        alloc_failed();
-    fputs("\033[H", stdout);
-    rest = text;
-    for (const char *line; (line = strsep(&rest, "\n"));)
-        printf("%s\033[K%s", line, rest ? "\n" : "");
-    fputs("\033[J", stdout);
+    char *text = view_text(t->service ? view_top_endpoints : view_top, facts, &style);
+    printf("\033[H%s%s, by %s%s%s\033[K\n", t->service ? "Endpoints of " : "Services",
+           t->service ? t->service : "", orders[t->order].name, error ? ": " : "",
+           error ? error : "");
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && rest;)
+        printf("%s\033[K\n", line);
+    printf("q quit  s sort  up/down choose%s\033[K\033[J", t->fixed     ? ""
+                                                           : t->service ? "  escape back"
+                                                                        : "  enter endpoints");
     fflush(stdout);
     cJSON_Delete(facts);
     free(text);

@@ -275,13 +275,10 @@ bool explain_is_outdated(const struct explainer *e, const char *id)
 
 static void add_header(struct explainer *e, cJSON *to, const struct service *service)
 {
-    bool outdated = explain_is_outdated(e, service->id), dated = service->created != INT64_MAX;
-    char created[CLOCK_RFC3339_SIZE] = "";
-    if (dated)
-        clock_format(service->created, 3, created);
+    bool outdated = explain_is_outdated(e, service->id);
     facts_add_id(to, service->id);
-    facts_add(to, fact_text("created", dated ? created : NULL), fact_flag("outdated", outdated),
-              fact_text("ignoredFields", service->warnings),
+    facts_add_time(to, "created", service->created == INT64_MAX ? 0 : service->created);
+    facts_add(to, fact_flag("outdated", outdated), fact_text("ignoredFields", service->warnings),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"));
     facts_add(cJSON_AddObjectToObject(to, "sessionAffinity"),

@@ -47,6 +47,14 @@ void facts_add_id(cJSON *to, const char *id)
     facts_add(to, fact_text("name", slash + 1));
 }
 
+void facts_add_time(cJSON *to, const char *key, double time)
+{
+    char text[CLOCK_RFC3339_SIZE];
+    if (time > 0)
+        clock_format(time, 3, text);
+    facts_add(to, fact_text(key, time > 0 ? text : NULL));
+}
+
 cJSON *facts_append(cJSON *array)
 {
     cJSON *object = cJSON_CreateObject();
@@ -289,6 +297,19 @@ void view_print(const struct view *views, const cJSON *facts, const struct view_
         if (first && !cJSON_IsNull(at))
             print_items(view, first, list, style, out);
     }
+}
+
+char *view_text(const struct view *views, const cJSON *facts, const struct view_style *style)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        alloc_failed();
+    view_print(views, facts, style, out);
+    if (fclose(out) != 0)
+        alloc_failed();
+    return text;
 }
 
 struct view_style view_style(FILE *out)

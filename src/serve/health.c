@@ -55,13 +55,6 @@ static void answer_service(void *ctx, struct http *http)
     http_header(http, "X-Load-Balancing-Endpoint-Weight", "%zu", service->local_ready);
 }
 
-static void add_time(cJSON *object, const char *key, double realtime)
-{
-    char text[CLOCK_RFC3339_SIZE];
-    clock_format(realtime, 3, text);
-    facts_add(object, fact_text(key, text));
-}
-
 /* @eligible: whether the node is; NULL: it does not matter. */
 static void answer_proxy(const struct snapshot *now, const bool *eligible, struct http *http)
 {
@@ -72,10 +65,10 @@ static void answer_proxy(const struct snapshot *now, const bool *eligible, struc
             newest = fmax(newest, now->family[i].last_updated);
     cJSON *body = cJSON_CreateObject(), *families = NULL;
     if (good || isfinite(newest))
-        add_time(body, "lastUpdated", good ? time : newest);
+        facts_add_time(body, "lastUpdated", good ? time : newest);
     else
         facts_add(body, fact_text("lastUpdated", TIME_NEVER));
-    add_time(body, "currentTime", time);
+    facts_add_time(body, "currentTime", time);
     if (eligible)
         facts_add(body, fact_flag("nodeEligible", *eligible));
     facts_add(body, fact_flag("healthy", !now->overdue));
@@ -84,7 +77,7 @@ static void answer_proxy(const struct snapshot *now, const bool *eligible, struc
             continue;
         families = families ? families : cJSON_AddObjectToObject(body, "status");
         cJSON *family = cJSON_AddObjectToObject(families, family_name(i));
-        add_time(family, "lastUpdated", now->family[i].last_updated);
+        facts_add_time(family, "lastUpdated", now->family[i].last_updated);
         facts_add(family, fact_flag("healthy", !now->family[i].overdue));
     }
     http_json(http, good ? 200 : 503, facts_print(body));

@@ -10,14 +10,6 @@
 /* Seconds after which a pending change is a problem. */
 #define PATIENCE 5.0
 
-static void add_time(cJSON *to, const char *key, double seconds)
-{
-    char text[CLOCK_RFC3339_SIZE] = "";
-    if (seconds > 0)
-        clock_format(seconds, 3, text);
-    facts_add(to, fact_text(key, seconds > 0 ? text : NULL));
-}
-
 /* Adds the number as @key, and "1h2m3s" for people as @key with the suffix "Text". */
 static void add_seconds(cJSON *to, const char *key, double seconds)
 {
@@ -103,7 +95,7 @@ static void add_family(const struct table_view *it, const char *name, bool owned
               fact_number("transactions", it->syncs->transactions),
               fact_number("repairs", it->repairs), fact_number("drift", it->drift),
               fact_flag("owned", owned), fact_text("failure", it->failure));
-    add_time(to, "lastCommit", it->syncs->last_success);
+    facts_add_time(to, "lastCommit", it->syncs->last_success);
     add_seconds(to, "lastCommitSeconds", it->syncs->last_seconds);
     add_seconds(to, "pendingSeconds", it->waiting);
 }
@@ -128,7 +120,7 @@ static cJSON *status_facts(const struct snapshot *now)
     facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", 1),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));
     judge(now, root);
-    add_time(root, "started", now->started);
+    facts_add_time(root, "started", now->started);
     add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - now->started, 0));
     facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", now->node_name),
               fact_text("zone", now->zone));
@@ -201,13 +193,8 @@ const struct view view_status[] = {
 
 char *status_text(const struct snapshot *now)
 {
-    char *text;
-    size_t length;
-    FILE *out = alloc_check(open_memstream(&text, &length));
     cJSON *facts = status_facts(now);
-    view_print(view_status, facts, &(struct view_style){0}, out);
+    char *text = view_text(view_status, facts, &(struct view_style){0});
     cJSON_Delete(facts);
-    if (fclose(out) != 0)
-        alloc_failed();
     return text;
 }
