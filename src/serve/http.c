@@ -25,12 +25,6 @@
 #define REQUEST_BODY_LIMIT ((size_t)1024 * 1024)
 #define STREAM_BLOCK ((size_t)64 * 1024)
 
-/* A request whose body is incomplete. */
-struct upload {
-    size_t seen; /* bytes of the body, the first of which are kept */
-    char body[HTTP_BODY_KEPT + 1];
-};
-
 struct http_client {
     struct http_client *prev, *next; /* in the list unless ended */
     double since;                    /* time of its last progress; clock_monotonic */
@@ -117,15 +111,9 @@ static void release(void *cls)
     free(http);
 }
 
-static enum MHD_Result answer_request(struct http_port *port, struct MHD_Connection *connection,
-                                      const char *method, const char *path, const char *body)
+/* Takes @http. */
+static enum MHD_Result answer_request(const struct http_port *port, struct http *http)
 {
-    struct http *http = xcalloc(1, sizeof(*http));
-    *http = (struct http){.method = method,
-                          .path = path,
-                          .body = body,
-                          .connection = connection,
-                          .status = MHD_HTTP_OK};
     port->answer(port->ctx, http);
     if (http->length == 0 && http->text)
         http->length = strlen(http->text);
@@ -143,7 +131,7 @@ static enum MHD_Result answer_request(struct http_port *port, struct MHD_Connect
         if (MHD_add_response_header(response, header->name, header->value) != MHD_YES)
             result = MHD_NO;
     if (result == MHD_YES)
-        result = MHD_queue_response(connection, http->status, response);
+        result = MHD_queue_response(http->connection, http->status, response);
     MHD_destroy_response(response);
     return result;
 }
@@ -213,21 +201,27 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *method, const char *version, const char *data,
                                   size_t *data_size, void **state)
 {
+    struct http *http = *state;
     (void)version;
-    struct upload *upload = *state;
-    if (!upload) {
+    if (!http) {
         made_progress(cls, connection);
-        *state = xcalloc(1, sizeof(*upload));
+        *state = xcalloc(1, sizeof(*http));
         return MHD_YES;
     }
-    if (*data_size == 0)
-        return answer_request(cls, connection, method, url, upload->body);
-    size_t kept = upload->seen < HTTP_BODY_KEPT ? upload->seen : HTTP_BODY_KEPT;
+    if (*data_size == 0) {
+        http->method = method;
+        http->path = url;
+        http->connection = connection;
+        http->status = MHD_HTTP_OK;
+        *state = NULL;
+        return answer_request(cls, http);
+    }
+    size_t kept = http->seen < HTTP_BODY_KEPT ? http->seen : HTTP_BODY_KEPT;
     size_t room = HTTP_BODY_KEPT - kept;
-    memcpy(upload->body + kept, data, *data_size < room ? *data_size : room);
-    upload->seen += *data_size;
+    memcpy(http->body + kept, data, *data_size < room ? *data_size : room);
+    http->seen += *data_size;
     *data_size = 0;
-    return upload->seen > REQUEST_BODY_LIMIT ? MHD_NO : MHD_YES;
+    return http->seen > REQUEST_BODY_LIMIT ? MHD_NO : MHD_YES;
 }
 
 /* On success or failure. */

@@ -23,7 +23,8 @@ struct http {
     /* The request. */
     const char *method;
     const char *path;                  /* without the query */
-    const char *body;                  /* its first HTTP_BODY_KEPT bytes, up to a NUL */
+    size_t seen;                       /* bytes of the body */
+    char body[HTTP_BODY_KEPT + 1];     /* the first of them */
     struct MHD_Connection *connection; /* only for the functions below */
 
     /* The answer: 200 without a body, unless it is set. */
