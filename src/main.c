@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* main(), and the commands that are neither the daemon nor questions to it. */
 #include "daemon.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/cleanup.h"
@@ -8,12 +9,17 @@
 #include "kube-nftd/host.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
-#include "offline.h"
+#include "object_source.h"
+#include "proxy.h"
 
+#include <ev.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+
+/* ---- the kernel ---- */
 
 static int cleanup(struct error *err)
 {
@@ -31,6 +37,137 @@ static int cleanup(struct error *err)
     nft_socket_close(socket);
     return result;
 }
+
+/* The steps that need more privileges than the daemon. -1 if no family can be proxied. */
+static int init_only(const struct options *options, struct error *err)
+{
+    struct proxy_config config = {.families = {true, host_has_ipv6()}};
+    struct nft_socket *socket = nft_socket_open(err);
+    int result = socket ? proxy_check_kernel(socket, &config, err) : -1;
+    nft_socket_close(socket);
+    if (result == 0)
+        conntrack_sysctls_apply(&options->conntrack, "");
+    return result;
+}
+
+/* Prints the features of this kernel. -1 if no family can be proxied. */
+static int preflight(struct error *err)
+{
+    static const bool families[FAMILY_COUNT] = {true, true};
+    struct preflight preflights[FAMILY_COUNT];
+    bool any = false;
+    struct nft_socket *socket = nft_socket_open(err);
+    if (!socket)
+        return -1;
+    preflight_run(socket, families, preflights);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        preflight_print(&preflights[i], stdout);
+        any = any || preflight_passed(&preflights[i]);
+        preflight_clear(&preflights[i]);
+    }
+    nft_socket_close(socket);
+    fflush(stdout); /* before the error on stderr */
+    return any ? 0 : error_set(err, "no family can be proxied on this kernel");
+}
+
+/* ---- tables that are only computed ---- */
+
+/* A proxy that never programs the kernel, with its inputs. */
+struct offline {
+    char *node_name;
+    struct proxy *proxy;
+    struct object_source source;
+};
+
+/* Returns o->proxy, or NULL with an error. @strict: every file must parse. */
+static struct proxy *offline_open(struct offline *o, const struct options *options, bool strict,
+                                  struct error *err)
+{
+    /* Both families: the manifests may be for another host. */
+    struct proxy_config config = {.options = options, .offline = true, .families = {true, true}};
+    struct object_source *source = &o->source;
+    source->options = options;
+    source->loop = ev_default_loop(EVFLAG_AUTO);
+    if (!source->loop) {
+        error_set(err, "cannot create an event loop");
+        return NULL;
+    }
+    config.node_name = source->node_name = o->node_name =
+        node_name(options->hostname_override, err);
+    if (!o->node_name || object_source_prepare(source, err)) {
+        error_of_configuration(err);
+        return NULL;
+    }
+    o->proxy = proxy_new(&config, err);
+    return o->proxy && object_source_open(source, o->proxy, strict, err) == 0 ? o->proxy : NULL;
+}
+
+static void offline_close(struct offline *o)
+{
+    object_source_close(&o->source);
+    proxy_free(o->proxy);
+    free(o->node_name);
+    if (o->source.loop)
+        ev_loop_destroy(o->source.loop);
+}
+
+/* Answers @query from the objects of --manifests: a command_compute_fn. */
+static cJSON *compute(const struct options *options, answer_fn answer, const void *query,
+                      struct error *err)
+{
+    struct offline o = {0};
+    cJSON *json = NULL;
+    struct proxy *proxy = offline_open(&o, options, false, err);
+    if (proxy) {
+        struct snapshot now = {.from_manifests = true};
+        policy_sync(proxy->policy);
+        proxy_snapshot(proxy, &now);
+        now.counting = COUNT_NOTHING;
+        json = answer(&now, query);
+    }
+    offline_close(&o);
+    return json;
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    *(bool *)watcher->data = true;
+}
+
+static int wait_for_objects(const struct object_source *source, struct error *err)
+{
+    bool interrupted = false;
+    ev_signal terminate, interrupt;
+    ev_signal_init(&terminate, on_signal, SIGTERM);
+    ev_signal_init(&interrupt, on_signal, SIGINT);
+    terminate.data = interrupt.data = &interrupted;
+    ev_signal_start(source->loop, &terminate);
+    ev_signal_start(source->loop, &interrupt);
+    while (!interrupted && !object_source_is_exhausted(source))
+        ev_run(source->loop, EVRUN_ONCE);
+    ev_signal_stop(source->loop, &terminate);
+    ev_signal_stop(source->loop, &interrupt);
+    return interrupted ? error_set(err, "interrupted before all objects were received") : 0;
+}
+
+/* Reads all objects once and prints the resulting tables. */
+static int dump_rules(const struct options *options, struct error *err)
+{
+    struct offline o = {0};
+    struct proxy *proxy = offline_open(&o, options, true, err);
+    int result = proxy ? wait_for_objects(&o.source, err) : -1;
+    if (result == 0) {
+        proxy_dump(proxy, stdout);
+        if (fflush(stdout) != 0 || ferror(stdout))
+            result = error_set(err, "cannot write the rules to standard output");
+    }
+    offline_close(&o);
+    return result;
+}
+
+/* ---- the program ---- */
 
 static int print_version(bool raw)
 {
@@ -63,13 +200,13 @@ static int run(const struct options *options, const struct service_manager *mana
     case COMMAND_CLEANUP_KUBE_PROXY:
         return kube_proxy_cleanup(options->dry_run, stdout, err);
     case COMMAND_INIT_ONLY:
-        return offline_init(options, err);
+        return init_only(options, err);
     case COMMAND_PREFLIGHT:
-        return offline_preflight(err);
+        return preflight(err);
     case COMMAND_DUMP:
-        return offline_dump_rules(options, err);
+        return dump_rules(options, err);
     default:
-        return command_run(options, offline_compute, err);
+        return command_run(options, compute, err);
     }
 }
 
