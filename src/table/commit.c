@@ -304,7 +304,7 @@ static void encode_deletion(struct ruleset *rs, struct instance instance, struct
     ruleset_add_template(rs, instance, &layout);
     vec_each (&layout.sets, set)
         vec_each (&set->verdicts, verdict)
-            nft_batch_element(batch, ELEMENT_DELETE, rules_map(set->name), &verdict->key,
+            nft_batch_element(batch, ELEMENT_DELETE, rules_map(rs, set->name), &verdict->key,
                               sizeof(verdict->key), NULL, 0);
     vec_each (&layout.chains, chain)
         nft_batch_flush_chain(batch, chain->name);

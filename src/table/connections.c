@@ -103,7 +103,7 @@ void connections_restore(struct ruleset *rs, struct nft_socket *socket)
     stop(&rs->connections);
 }
 
-static void note_element(void *ctx, const struct nft_element *element)
+static void on_any(void *ctx, const struct nft_element *element)
 {
     (void)element;
     *(bool *)ctx = true;
@@ -118,8 +118,8 @@ void connections_end(struct ruleset *rs, struct nft_socket *socket)
     for (enum counting_set set = rs->config.counting >= COUNT_SERVICES ? OF_ENDPOINTS : OF_SERVICES;
          set < COUNTING_SETS && rs->config.counting < COUNT_ENDPOINTS; set++) {
         bool any = false;
-        if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set_names[set],
-                                     note_element, &any, &err) == 0 &&
+        if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set_names[set], on_any,
+                                     &any, &err) == 0 &&
             any)
             nft_batch_flush_set(&batch, set_names[set]);
         error_clear(&err);
@@ -282,7 +282,7 @@ static void delete_unused(struct ruleset *rs, struct nft_socket *socket, enum co
                               0);
     }
     if (nft_socket_commit(socket, &batch, &err))
-        log_debug(1, "connections", "family=%s counts of nobody stay: %s",
+        log_debug(1, "connections", "family=%s unused counts remain: %s",
                   nft_family_name(rs->family), err.text);
     error_clear(&err);
     nft_batch_release(&batch);

@@ -194,7 +194,7 @@ void ruleset_recheck_element(struct ruleset *rs, const char *name, const struct 
     const enum table_set set = set_of_name(name);
     if (is_of_packets(rs, name))
         return;
-    if (rules_map(name)) {
+    if (rules_map(rs, name)) {
         rs->recheck_rules = true;
         return;
     }

@@ -27,18 +27,15 @@ static void on_chain(void *ctx, struct nftnl_chain *chain)
     struct copying *c = ctx;
     if (!nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM))
         return;
-    const char *name = nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME);
-    struct nftnl_chain *shadow = alloc_check(nftnl_chain_alloc());
-    char *early = name_of_shadow(name);
-    nftnl_chain_set_str(shadow, NFTNL_CHAIN_NAME, early);
-    nftnl_chain_set_str(shadow, NFTNL_CHAIN_TYPE, nftnl_chain_get_str(chain, NFTNL_CHAIN_TYPE));
-    nftnl_chain_set_u32(shadow, NFTNL_CHAIN_HOOKNUM,
-                        nftnl_chain_get_u32(chain, NFTNL_CHAIN_HOOKNUM));
-    nftnl_chain_set_s32(shadow, NFTNL_CHAIN_PRIO, nftnl_chain_get_s32(chain, NFTNL_CHAIN_PRIO) - 1);
-    nft_batch_add_chain(&c->batch, shadow);
-    nftnl_chain_free(shadow);
+    vec_push(&c->chains, xstrdup(nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME)));
+    char *early = name_of_shadow(c->chains.v[c->chains.n - 1]);
+    nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, early);
+    nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, nftnl_chain_get_s32(chain, NFTNL_CHAIN_PRIO) - 1);
+    nftnl_chain_unset(chain, NFTNL_CHAIN_HANDLE);
+    nftnl_chain_unset(chain, NFTNL_CHAIN_USE);
+    nftnl_chain_unset(chain, NFTNL_CHAIN_FLAGS);
+    nft_batch_add_chain(&c->batch, chain);
     free(early);
-    vec_push(&c->chains, xstrdup(name));
 }
 
 static void on_rule(void *ctx, struct nftnl_rule *rule)

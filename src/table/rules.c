@@ -28,9 +28,7 @@ struct item {
 };
 
 /* The kernel's version, or that of the templates: sorted by name. */
-struct rules {
-    VEC(struct item) items;
-};
+typedef VEC(struct item) item_vec;
 
 static void free_item(struct item *item)
 {
@@ -38,11 +36,11 @@ static void free_item(struct item *item)
     free(item->text);
 }
 
-static void free_rules(struct rules *rules)
+static void free_items(item_vec *items)
 {
-    vec_each (&rules->items, item)
+    vec_each (items, item)
         free_item(item);
-    vec_free(&rules->items);
+    vec_free(items);
 }
 
 /* ---- a rule as text ---- */
@@ -168,31 +166,29 @@ static int compare_items(const void *a, const void *b)
     return strcmp(((const struct item *)a)->name, ((const struct item *)b)->name);
 }
 
-static void sort_items(struct rules *rules)
+static void sort_items(item_vec *items)
 {
-    if (rules->items.n)
-        qsort(rules->items.v, rules->items.n, sizeof(*rules->items.v), compare_items);
+    if (items->n)
+        qsort(items->v, items->n, sizeof(*items->v), compare_items);
 }
 
-static struct item *find(const struct rules *rules, const char *name)
+static struct item *find(const item_vec *items, const char *name)
 {
     const struct item key = {.name = (char *)name};
-    return rules->items.n
-               ? bsearch(&key, rules->items.v, rules->items.n, sizeof(key), compare_items)
-               : NULL;
+    return items->n ? bsearch(&key, items->v, items->n, sizeof(key), compare_items) : NULL;
 }
 
-static bool have(const struct rules *rules, const struct item *item)
+static bool have(const item_vec *items, const struct item *item)
 {
-    const struct item *other = find(rules, item->name);
+    const struct item *other = find(items, item->name);
     return other && strcmp(item->text, other->text) == 0;
 }
 
-static bool same(const struct rules *a, const struct rules *b)
+static bool same(const item_vec *a, const item_vec *b)
 {
-    if (a->items.n != b->items.n)
+    if (a->n != b->n)
         return false;
-    vec_each (&a->items, item)
+    vec_each (a, item)
         if (!have(b, item))
             return false;
     return true;
@@ -213,7 +209,7 @@ static bool same_hook(const struct item *a, const struct item *b)
 
 static void add_chain(void *ctx, struct nftnl_chain *chain)
 {
-    struct rules *rules = ctx;
+    item_vec *items = ctx;
     struct item item = {.name = xstrdup(nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME))};
     if (nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM))
         item.text = xasprintf("%s hook %u priority %d policy %u\n",
@@ -225,7 +221,7 @@ static void add_chain(void *ctx, struct nftnl_chain *chain)
                                   : NF_ACCEPT);
     else
         item.text = xstrdup("\n");
-    vec_push(&rules->items, item);
+    vec_push(items, item);
 }
 
 /* A missing chain was created meanwhile, so the next read will differ. */
@@ -236,27 +232,24 @@ static void on_rule(void *ctx, struct nftnl_rule *rule)
         add_rule(chain, rule);
 }
 
-static const char *const verdict_maps[] = {"picks", "local_picks", "learners"};
-#define VERDICT_MAPS (sizeof(verdict_maps) / sizeof(verdict_maps[0]))
-
-const char *rules_map(const char *name)
+const char *rules_map(const struct ruleset *rs, const char *name)
 {
-    for (size_t map = 0; map < VERDICT_MAPS; map++)
-        if (strcmp(verdict_maps[map], name) == 0)
-            return verdict_maps[map];
+    vec_each (&rs->base.sets, set)
+        if (set->has_verdicts && strcmp(set->name, name) == 0)
+            return set->name;
     return NULL;
 }
 
-static void add_verdict(struct rules *rules, const char *map, uint32_t key, const char *chain)
+static void add_verdict(item_vec *items, const char *map, uint32_t key, const char *chain)
 {
-    vec_push(&rules->items, ((struct item){.name = xasprintf("@%s %x", map, key),
-                                           .map = map,
-                                           .key = key,
-                                           .text = xstrdup(chain ? chain : "")}));
+    vec_push(items, ((struct item){.name = xasprintf("@%s %x", map, key),
+                                   .map = map,
+                                   .key = key,
+                                   .text = xstrdup(chain ? chain : "")}));
 }
 
 struct map_reading {
-    struct rules *rules;
+    item_vec *items;
     const char *map;
 };
 
@@ -266,27 +259,27 @@ static void on_verdict(void *ctx, const struct nft_element *element)
     uint32_t key = 0;
     if (element->key_length == sizeof(key))
         memcpy(&key, element->key, sizeof(key));
-    add_verdict(reading->rules, reading->map, key, element->chain);
+    add_verdict(reading->items, reading->map, key, element->chain);
 }
 
 /* Also -1 if an element came twice: the kernel was resizing the table and may have skipped others.
  */
-static int read_rules(enum family family, struct nft_socket *socket, struct rules *rules,
+static int read_rules(const struct ruleset *rs, struct nft_socket *socket, item_vec *items,
                       struct error *err)
 {
-    if (nft_socket_read_chains(socket, family, RULESET_TABLE, add_chain, rules, err))
+    if (nft_socket_read_chains(socket, rs->family, RULESET_TABLE, add_chain, items, err))
         return -1;
-    for (size_t i = 0; i < VERDICT_MAPS; i++) {
-        struct map_reading reading = {.rules = rules, .map = verdict_maps[i]};
-        if (nft_socket_read_elements(socket, family, RULESET_TABLE, verdict_maps[i], on_verdict,
-                                     &reading, err))
+    vec_each (&rs->base.sets, set) {
+        struct map_reading reading = {items, set->name};
+        if (set->has_verdicts && nft_socket_read_elements(socket, rs->family, RULESET_TABLE,
+                                                          set->name, on_verdict, &reading, err))
             return -1;
     }
-    sort_items(rules);
-    for (size_t i = 1; i < rules->items.n; i++)
-        if (compare_items(&rules->items.v[i - 1], &rules->items.v[i]) == 0)
+    sort_items(items);
+    for (size_t i = 1; i < items->n; i++)
+        if (compare_items(&items->v[i - 1], &items->v[i]) == 0)
             return error_set(err, "the kernel returned elements twice");
-    return nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err);
+    return nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, items, err);
 }
 
 /* ---- what is expected ---- */
@@ -295,15 +288,15 @@ struct repair {
     const struct ruleset *ruleset;
     instance_vec instances; /* in use, or found in the kernel */
     struct layout layout;   /* the base and these instances */
-    struct rules found, expected;
+    item_vec found, expected;
 };
 
 static void free_repair(struct repair *r)
 {
     vec_free(&r->instances);
     layout_free(&r->layout);
-    free_rules(&r->expected);
-    free_rules(&r->found);
+    free_items(&r->expected);
+    free_items(&r->found);
 }
 
 static void expect_instance(struct repair *r, const char *chain)
@@ -319,20 +312,21 @@ static void expect_instance(struct repair *r, const char *chain)
 /* Chain names identify instances; so do verdicts, if the chain was deleted. */
 static void expect(struct repair *r)
 {
-    vec_each (&r->found.items, item)
+    vec_each (&r->found, item)
         expect_instance(r, item->map ? item->text : item->name);
     instances_sort(&r->instances);
     layout_free(&r->layout);
-    free_rules(&r->expected);
+    free_items(&r->expected);
     ruleset_add_templates(r->ruleset, &r->instances, &r->layout);
     vec_each (&r->layout.chains, chain) {
         add_chain(&r->expected, chain->chain);
         vec_each (&chain->rules, rule)
-            add_rule(&r->expected.items.v[r->expected.items.n - 1], rule->rule);
+            add_rule(&r->expected.v[r->expected.n - 1], rule->rule);
     }
     vec_each (&r->layout.sets, set)
         vec_each (&set->verdicts, verdict)
-            add_verdict(&r->expected, rules_map(set->name), verdict->key, verdict->chain);
+            add_verdict(&r->expected, rules_map(r->ruleset, set->name), verdict->key,
+                        verdict->chain);
     sort_items(&r->expected);
 }
 
@@ -342,13 +336,13 @@ static void expect(struct repair *r)
  * them. Returns whether any exist. */
 static bool drop_strangers(struct repair *r)
 {
-    size_t n = 0, all = r->found.items.n;
-    vec_each (&r->found.items, item)
+    size_t n = 0, all = r->found.n;
+    vec_each (&r->found, item)
         if (item->map || has_hook(item) || find(&r->expected, item->name))
-            r->found.items.v[n++] = *item;
+            r->found.v[n++] = *item;
         else
             free_item(item);
-    r->found.items.n = n;
+    r->found.n = n;
     return n < all;
 }
 
@@ -358,14 +352,14 @@ static int read_both(struct repair *r, struct nft_socket *socket, struct error *
 {
     instances_list(&r->ruleset->instances, true, &r->instances);
     for (int tries = 0; tries < READ_TRIES; tries++) {
-        struct rules last = r->found;
+        item_vec last = r->found;
         memset(&r->found, 0, sizeof(r->found));
-        const int result = read_rules(r->ruleset->family, socket, &r->found, err);
+        const int result = read_rules(r->ruleset, socket, &r->found, err);
         expect(r);
         if (r->ruleset->strangers_stay)
             drop_strangers(r);
         const bool steady = same(&r->found, &r->expected) || (tries > 0 && same(&r->found, &last));
-        free_rules(&last);
+        free_items(&last);
         if (result || steady)
             return result;
     }
@@ -381,14 +375,14 @@ static bool goes(const struct repair *r, const struct item *found)
 
 static void encode_going(const struct repair *r, struct nft_batch *batch)
 {
-    vec_each (&r->found.items, item)
+    vec_each (&r->found, item)
         if (item->map && !have(&r->expected, item))
             nft_batch_element(batch, ELEMENT_DELETE, item->map, &item->key, sizeof(item->key), NULL,
                               0);
-    vec_each (&r->found.items, item)
+    vec_each (&r->found, item)
         if (!item->map && !have(&r->expected, item))
             nft_batch_flush_chain(batch, item->name);
-    vec_each (&r->found.items, item)
+    vec_each (&r->found, item)
         if (!item->map && goes(r, item))
             nft_batch_delete_chain(batch, item->name);
 }
@@ -404,7 +398,7 @@ static void encode_coming(const struct repair *r, struct nft_batch *batch)
     vec_each (&r->layout.chains, chain)
         if (!have(&r->found, find(&r->expected, chain->name)))
             program_rules(chain, batch);
-    vec_each (&r->expected.items, item)
+    vec_each (&r->expected, item)
         if (item->map && !have(&r->found, item))
             nft_batch_goto_element(batch, item->map, &item->key, sizeof(item->key), item->text);
     nft_batch_finish(batch);
@@ -429,7 +423,7 @@ static int repair(struct repair *r, struct nft_socket *socket, struct rules_repa
 {
     if (read_both(r, socket, err))
         return -1;
-    vec_each (&r->expected.items, item)
+    vec_each (&r->expected, item)
         done->verdicts += item->map != NULL;
     if (same(&r->found, &r->expected) || rewrite(r, socket, done, err) == 0)
         return 0;

@@ -17,8 +17,8 @@
 
 struct ruleset;
 
-/** The name of a verdict map, always the same pointer; NULL for other sets. */
-const char *rules_map(const char *name);
+/** The name of a verdict map, as long as @ruleset exists; NULL for other sets. */
+const char *rules_map(const struct ruleset *ruleset, const char *name);
 
 /** Whether the kernel's rules match the templates, with the instances of @ruleset and those found
  * as chains in the kernel. An unused instance may be gone as a whole, collected by another daemon.

@@ -139,6 +139,7 @@ static int close_block(struct parser *p)
         return 0;
     if (!set->declaration)
         return error_set(p->err, "no type for %s", set->name);
+    set->has_verdicts = strstr(set->declaration, " : verdict") != NULL;
     set->set = alloc_check(nftnl_set_alloc());
     return set_declare(set, p->err) ? error_prefix(p->err, "%s", set->name) : 0;
 }

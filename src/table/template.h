@@ -29,7 +29,7 @@ struct layout_set {
     char *declaration; /* "type ..." or "typeof ..." with variables expanded */
     char *flags;       /* the "flags" line without that word; or NULL */
     uint32_t size;     /* from the "size" line; 0: no limit */
-    bool is_map;
+    bool is_map, has_verdicts;
     struct nftnl_set *set;
     VEC(struct layout_verdict) verdicts;
 };
