@@ -158,7 +158,7 @@ void ports_change(struct policy *policy, const struct service *before, const str
     else if (!after)
         hash_table_remove(&policy->services, &state->link);
     state->service = after;
-    chain_ports(policy, state, before, state->ports);
+    chain_ports(policy, state, before, before ? state->ports : NULL);
     if (!before)
         hash_table_add(&policy->services, key_of, &state->link);
     if (!after)

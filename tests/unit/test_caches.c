@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What caches tell and know of objects, step by step in cases/caches. */
+/* What caches report and keep of objects, step by step in cases/caches. */
 #include "kube-nftd/cache.h"
 
 #include "cache_script.h"

@@ -21,39 +21,39 @@
 static struct caches caches;
 static struct policy *policy;
 
-/* How often policy handed on service ports, and frontends, since the last time. */
-struct handed {
+/* How often policy passed on service ports, and frontends, since the last time. */
+struct passed {
     size_t ports, changed, gone;
     size_t frontends, removed;
 };
-static struct handed handed;
+static struct passed passed;
 
 void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_route *route)
 {
-    handed.ports++;
+    passed.ports++;
 }
 
 bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
                          const struct port_route_change *change)
 {
-    handed.changed++;
+    passed.changed++;
     return true;
 }
 
 void ruleset_remove_port(struct ruleset *ruleset, uint32_t id)
 {
-    handed.gone++;
+    passed.gone++;
 }
 
 void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
                  const struct route *route)
 {
-    handed.frontends++;
+    passed.frontends++;
 }
 
 void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
 {
-    handed.removed++;
+    passed.removed++;
 }
 
 void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use)
@@ -85,7 +85,7 @@ static void set_up(void)
     alarm(TIMEOUT);
     caches_init(&caches, &(struct caches_ops){0});
     policy = policy_new(&(struct policy_config){
-        .node_name = "here", .caches = &caches, .tables = {(struct table *)&handed}});
+        .node_name = "here", .caches = &caches, .tables = {(struct table *)&passed}});
 }
 
 static void tear_down(void)
@@ -94,16 +94,16 @@ static void tear_down(void)
     caches_clear(&caches);
 }
 
-/* What policy hands on now. */
-static void expect(struct handed expected)
+/* What policy passes on now. */
+static void expect(struct passed expected)
 {
-    handed = (struct handed){0};
+    passed = (struct passed){0};
     policy_sync(policy);
-    ck_assert_uint_eq(handed.ports, expected.ports);
-    ck_assert_uint_eq(handed.changed, expected.changed);
-    ck_assert_uint_eq(handed.gone, expected.gone);
-    ck_assert_uint_eq(handed.frontends, expected.frontends);
-    ck_assert_uint_eq(handed.removed, expected.removed);
+    ck_assert_uint_eq(passed.ports, expected.ports);
+    ck_assert_uint_eq(passed.changed, expected.changed);
+    ck_assert_uint_eq(passed.gone, expected.gone);
+    ck_assert_uint_eq(passed.frontends, expected.frontends);
+    ck_assert_uint_eq(passed.removed, expected.removed);
 }
 
 /* ---- objects ---- */
@@ -156,32 +156,32 @@ static void put_slice(const char *id, const char *endpoints, bool reversed, unsi
 LONG_TEST(a_slice_of_many_ports)
 {
     put_service("p", PORTS, false);
-    expect((struct handed){.ports = PORTS, .frontends = PORTS});
+    expect((struct passed){.ports = PORTS, .frontends = PORTS});
     put_slice("a/1", "10.0.0.1", false, 0);
-    expect((struct handed){.ports = PORTS, .frontends = PORTS});
+    expect((struct passed){.ports = PORTS, .frontends = PORTS});
     put_slice("a/1", "10.0.0.1", true, 0);
-    expect((struct handed){0});
+    expect((struct passed){0});
     put_slice("a/1", "10.0.0.1 10.0.0.2", true, 0);
-    expect((struct handed){.changed = PORTS});
+    expect((struct passed){.changed = PORTS});
     put_slice("a/2", "10.0.0.2 10.0.0.3", false, 0);
-    expect((struct handed){.changed = PORTS});
+    expect((struct passed){.changed = PORTS});
     put_slice("a/2", "10.0.0.2 10.0.0.3", false, 1);
-    expect((struct handed){.changed = PORTS});
+    expect((struct passed){.changed = PORTS});
     caches.sink.remove(&caches, KIND_ENDPOINTSLICE, "a/1");
-    expect((struct handed){.changed = PORTS});
+    expect((struct passed){.changed = PORTS});
 }
 
 LONG_TEST(a_service_of_many_ports)
 {
     put_slice("a/1", "10.0.0.1", false, 0);
     put_service("p", PORTS, false);
-    expect((struct handed){.ports = PORTS, .frontends = PORTS});
+    expect((struct passed){.ports = PORTS, .frontends = PORTS});
     put_service("p", PORTS, true);
-    expect((struct handed){.ports = PORTS, .frontends = PORTS});
+    expect((struct passed){.ports = PORTS, .frontends = PORTS});
     put_service("q", PORTS, true); /* who claims the frontends is gone, another one is there */
-    expect((struct handed){.ports = PORTS, .gone = PORTS, .frontends = PORTS});
+    expect((struct passed){.ports = PORTS, .gone = PORTS, .frontends = PORTS});
     caches.sink.remove(&caches, KIND_SERVICE, "a/web");
-    expect((struct handed){.gone = PORTS, .removed = PORTS});
+    expect((struct passed){.gone = PORTS, .removed = PORTS});
 }
 
 static void put_same(unsigned number, unsigned left_out)
@@ -201,14 +201,14 @@ LONG_TEST(many_slices_of_the_same_endpoints)
     put_service("p", MANY_PORTS, false);
     for (unsigned i = 0; i < MANY_SLICES; i++)
         put_same(i, 1);
-    expect((struct handed){.ports = MANY_PORTS, .frontends = MANY_PORTS});
+    expect((struct passed){.ports = MANY_PORTS, .frontends = MANY_PORTS});
     put_same(0, 0);
-    expect((struct handed){.changed = MANY_PORTS});
+    expect((struct passed){.changed = MANY_PORTS});
     for (unsigned i = 0; i < MANY_SLICES; i++)
         put_same(i, 0);
-    expect((struct handed){0});
+    expect((struct passed){0});
     caches.sink.remove(&caches, KIND_ENDPOINTSLICE, "a/0");
-    expect((struct handed){0});
+    expect((struct passed){0});
 }
 
 static void put_addresses(unsigned n)
@@ -224,17 +224,17 @@ static void put_addresses(unsigned n)
 LONG_TEST(a_service_of_many_addresses)
 {
     put_addresses(ADDRESSES);
-    expect((struct handed){.ports = 1, .frontends = ADDRESSES + 1});
+    expect((struct passed){.ports = 1, .frontends = ADDRESSES + 1});
     put(KIND_ENDPOINTSLICE,
         make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.2"));
-    expect((struct handed){.ports = 1, .frontends = ADDRESSES + 1});
+    expect((struct passed){.ports = 1, .frontends = ADDRESSES + 1});
     put(KIND_ENDPOINTSLICE,
         make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.3"));
-    expect((struct handed){.changed = 1});
+    expect((struct passed){.changed = 1});
     put_addresses(ADDRESSES - 1);
-    expect((struct handed){.ports = 1, .frontends = ADDRESSES, .removed = 1});
+    expect((struct passed){.ports = 1, .frontends = ADDRESSES, .removed = 1});
     caches.sink.remove(&caches, KIND_SERVICE, "a/web");
-    expect((struct handed){.gone = 1, .removed = ADDRESSES});
+    expect((struct passed){.gone = 1, .removed = ADDRESSES});
 }
 
 UNIT_FIXTURE(set_up, tear_down)

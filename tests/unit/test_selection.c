@@ -144,7 +144,7 @@ static struct counts count_ready(const struct endpoint *endpoints, size_t n)
     return counts;
 }
 
-/* The rule once more, said the other way round: who is out, and why. */
+/* The rule once more, the other way round: who is out, and why. */
 static bool is_out(const struct endpoint *it, const struct counts *counts, bool local)
 {
     if (local && (!it->node_name || strcmp(it->node_name, "here") != 0))
