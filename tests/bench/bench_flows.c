@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a scan for stale UDP flows costs, and for how long it keeps the loop from other work. Prints
- * figures; judges nothing.
+ * numbers; judges nothing.
  *
  *     bench_flows [FLOWS [OTHERS]]     so many UDP flows (100,000), so many entries of TCP (0)
  *
@@ -148,19 +148,19 @@ static double cpu_seconds(void)
 
 /* How long the loop was not asleep at a stretch, by the clock and on the CPU. On a busy machine the
  * first holds what others took. */
-static struct turns {
+static struct iterations {
     double woke, longest;
     double cpu_woke, cpu_longest;
     unsigned n;
-} turns;
+} iterations;
 
 static void on_wake(struct ev_loop *loop, ev_check *check, int revents)
 {
     (void)loop;
     (void)check;
     (void)revents;
-    turns.woke = clock_monotonic();
-    turns.cpu_woke = cpu_seconds();
+    iterations.woke = clock_monotonic();
+    iterations.cpu_woke = cpu_seconds();
 }
 
 static void on_sleep(struct ev_loop *loop, ev_prepare *prepare, int revents)
@@ -168,12 +168,12 @@ static void on_sleep(struct ev_loop *loop, ev_prepare *prepare, int revents)
     (void)loop;
     (void)prepare;
     (void)revents;
-    if (turns.woke == 0)
+    if (iterations.woke == 0)
         return;
-    double seconds = clock_monotonic() - turns.woke, cpu = cpu_seconds() - turns.cpu_woke;
-    turns.longest = seconds > turns.longest ? seconds : turns.longest;
-    turns.cpu_longest = cpu > turns.cpu_longest ? cpu : turns.cpu_longest;
-    turns.n++;
+    double seconds = clock_monotonic() - iterations.woke, cpu = cpu_seconds() - iterations.cpu_woke;
+    iterations.longest = seconds > iterations.longest ? seconds : iterations.longest;
+    iterations.cpu_longest = cpu > iterations.cpu_longest ? cpu : iterations.cpu_longest;
+    iterations.n++;
 }
 
 /* Of the first @n_changed frontends all but @n_stale backends serve. */
@@ -193,7 +193,7 @@ static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char 
             backends[b] = end_of(12, i + b * N_FRONTENDS, 53);
         flow_cleaner_set(cleaner, &frontend, true, backends, n - n_stale);
     }
-    turns = (struct turns){0};
+    iterations = (struct iterations){0};
     double cpu = cpu_seconds();
     flow_cleaner_run(cleaner, FAMILY_IPV4);
     ev_run(loop, 0);
@@ -203,10 +203,11 @@ static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char 
     double seconds = stats->total_scan_seconds - before.total_scan_seconds;
     printf("%s: %.3f s (CPU %.3f s), %.0f entries/s, %llu deleted\n", what, seconds, cpu,
            entries / seconds, (unsigned long long)(stats->deleted - before.deleted));
-    printf("    %u turns of the loop, longest %.3f ms (CPU %.3f ms); memory %ld KiB before, %ld "
-           "after, peak %ld\n",
-           turns.n, turns.longest * 1e3, turns.cpu_longest * 1e3, resident, memory("VmRSS"),
-           memory("VmHWM"));
+    printf(
+        "    %u iterations of the loop, longest %.3f ms (CPU %.3f ms); memory %ld KiB before, %ld "
+        "after, peak %ld\n",
+        iterations.n, iterations.longest * 1e3, iterations.cpu_longest * 1e3, resident,
+        memory("VmRSS"), memory("VmHWM"));
 }
 
 static void measure(void)

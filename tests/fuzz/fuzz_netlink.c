@@ -178,10 +178,10 @@ static int read_table(struct nft_socket *nft, struct error *err)
 static int count(struct nft_socket *nft, struct error *err)
 {
     uint32_t number;
-    bool told;
+    bool known;
     if (nft_socket_generation(nft, &number, err))
         return -1;
-    return nft_socket_count_elements(nft, FAMILY_IPV4, "t", "s", &number, &told, err);
+    return nft_socket_count_elements(nft, FAMILY_IPV4, "t", "s", &number, &known, err);
 }
 
 /* Elements alone: rules are taken apart by libnftnl, which ends the program when the kernel says
@@ -216,8 +216,8 @@ static int commit(struct nft_socket *nft, struct error *err)
         nft_batch_element(&batch, ELEMENT_ADD, "s", &key, sizeof(key), NULL, 0);
     nft_batch_delete_chain(&batch, "c");
     int result = nft_socket_commit(nft, &batch, err);
-    vec_each (&batch.rejections, refusal)
-        expect(refusal->message == NFT_NO_MESSAGE || refusal->message < batch.used);
+    vec_each (&batch.rejections, rejection)
+        expect(rejection->message == NFT_NO_MESSAGE || rejection->message < batch.used);
     nft_batch_release(&batch);
     return result;
 }

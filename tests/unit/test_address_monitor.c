@@ -31,18 +31,18 @@ static struct address_monitor *monitor;
 static struct mnl_socket *sock;
 static char buffer[32 * 1024];
 static struct error err;
-static int told[FAMILY_COUNT];
-static char *now[FAMILY_COUNT]; /* what was told last */
+static int reports[FAMILY_COUNT];
+static char *now[FAMILY_COUNT]; /* the last report */
 static size_t how_many[FAMILY_COUNT];
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 static void take(void *ctx, enum family family, const address_vec *addresses)
 {
     char *text, address_text[ADDRESS_TEXT_SIZE];
     size_t length;
     FILE *out = open_memstream(&text, &length);
-    ck_assert_ptr_eq(ctx, &told);
+    ck_assert_ptr_eq(ctx, &reports);
     vec_each (addresses, address)
         fprintf(out, "%s%s", address == addresses->v ? "" : " ",
                 address_format(family, address, address_text));
@@ -50,7 +50,7 @@ static void take(void *ctx, enum family family, const address_vec *addresses)
     free(now[family]);
     now[family] = text;
     how_many[family] = addresses->n;
-    told[family]++;
+    reports[family]++;
 }
 
 static void on_late(struct ev_loop *l, ev_timer *timer, int events)
@@ -73,15 +73,15 @@ static void wait_for_something(void)
     ck_assert_msg(!late, "nothing more comes after: %s, %s", now[FAMILY_IPV4], now[FAMILY_IPV6]);
 }
 
-/* Runs the loop until @expected was told. */
+/* Runs the loop until @expected was reported. */
 static void wait_for(enum family family, const char *expected)
 {
     while (strcmp(now[family], expected) != 0)
         wait_for_something();
 }
 
-/* What was acknowledged is told then, once: at once, or when the pause is over. */
-static void turn(void)
+/* An acknowledged change is reported once: at once, or when the pause is over. */
+static void iterate(void)
 {
     usleep(PAUSE_MICROSECONDS);
     ev_run(loop, EVRUN_NOWAIT);
@@ -90,10 +90,10 @@ static void turn(void)
 
 static void start(void)
 {
-    monitor = address_monitor_new(loop, take, &told, &err);
+    monitor = address_monitor_new(loop, take, &reports, &err);
     ck_assert_msg(monitor != NULL, "%s", err.text);
-    ck_assert_int_eq(told[FAMILY_IPV4], 1);
-    ck_assert_int_eq(told[FAMILY_IPV6], 1);
+    ck_assert_int_eq(reports[FAMILY_IPV4], 1);
+    ck_assert_int_eq(reports[FAMILY_IPV6], 1);
 }
 
 /* ---- changes ---- */
@@ -230,8 +230,8 @@ static void setup(void)
     sock = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
     ck_assert(loop && sock && mnl_socket_bind(sock, 0, MNL_SOCKET_AUTOPID) == 0);
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        told[family] = 0;
-        now[family] = xstrdup("nothing told");
+        reports[family] = 0;
+        now[family] = xstrdup("nothing reported");
     }
 }
 
@@ -293,12 +293,12 @@ COMMAND(start)
     start();
 }
 
-/* told FAMILY: after one more turn, how often and what last. */
-COMMAND(told)
+/* reports FAMILY: after one more loop iteration, how often and what last. */
+COMMAND(reports)
 {
     enum family family = *words == '4' ? FAMILY_IPV4 : FAMILY_IPV6;
-    turn();
-    fprintf(out, "%d: %s\n", told[family], now[family]);
+    iterate();
+    fprintf(out, "%d: %s\n", reports[family], now[family]);
 }
 
 /* wait FAMILY ADDRESS... */
@@ -317,11 +317,11 @@ TEST(no_socket)
     none_left = limit;
     none_left.rlim_cur = 0;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none_left), 0);
-    monitor = address_monitor_new(loop, take, &told, &err);
+    monitor = address_monitor_new(loop, take, &reports, &err);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_ptr_null(monitor);
     ck_assert_str_eq(err.text, "addresses: cannot open a netlink socket: Too many open files");
-    ck_assert_int_eq(told[FAMILY_IPV4], 0);
+    ck_assert_int_eq(reports[FAMILY_IPV4], 0);
 }
 
 /* The flags of an IPv6 address of interface @interface; 0 if it has none of them or not the
@@ -355,14 +355,14 @@ TEST(address_of_another_host)
     for (int i = 0; i < PATIENCE * 100 && !(flags_of(11, address) & IFA_F_DADFAILED); i++)
         usleep(10000);
     ck_assert(flags_of(11, address) & IFA_F_DADFAILED);
-    turn();
+    iterate();
     ck_assert_ptr_nonnull(strstr(now[FAMILY_IPV6], "fd00::1"));
     del(10, "fd00::1/64");
     while (strstr(now[FAMILY_IPV6], "fd00::1"))
         wait_for_something();
     address_monitor_free(monitor);
     monitor = NULL;
-    told[FAMILY_IPV4] = told[FAMILY_IPV6] = 0;
+    reports[FAMILY_IPV4] = reports[FAMILY_IPV6] = 0;
     start();
     ck_assert(flags_of(11, address) & IFA_F_DADFAILED);
     ck_assert_ptr_null(strstr(now[FAMILY_IPV6], "fd00::1"));
@@ -370,23 +370,23 @@ TEST(address_of_another_host)
 
 /* ---- many ---- */
 
-/* More changes than the monitor is told of: it reads everything again. */
+/* More changes than the monitor is notified of: it reads everything again. */
 TEST(lost_messages)
 {
     start();
     add(LOOPBACK, "192.0.2.1");
     add_many(MANY);
-    turn();
+    iterate();
     ck_assert_uint_eq(how_many[FAMILY_IPV4], MANY + 1);
-    ck_assert_int_eq(told[FAMILY_IPV4], 2);
+    ck_assert_int_eq(reports[FAMILY_IPV4], 2);
     /* With its first address a subnet loses all others. */
     del(LOOPBACK, "10.8.0.1/16");
-    turn();
+    iterate();
     ck_assert_str_eq(now[FAMILY_IPV4], "192.0.2.1");
-    ck_assert_int_eq(told[FAMILY_IPV4], 3);
-    /* And it is told of changes as before. */
+    ck_assert_int_eq(reports[FAMILY_IPV4], 3);
+    /* And it is notified of changes as before. */
     add(LOOPBACK, "192.0.2.2");
-    turn();
+    iterate();
     ck_assert_str_eq(now[FAMILY_IPV4], "192.0.2.1 192.0.2.2");
 }
 
@@ -398,8 +398,8 @@ static void *flap(void *ctx)
     struct mnl_socket *own = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
     char request[256], answer[1024];
     mnl_socket_bind(own, 0, MNL_SOCKET_AUTOPID);
-    for (bool held = false; held || !enough; held = !held) {
-        struct nlmsghdr *header = message(request, held ? RTM_DELADDR : RTM_NEWADDR,
+    for (bool present = false; present || !enough; present = !present) {
+        struct nlmsghdr *header = message(request, present ? RTM_DELADDR : RTM_NEWADDR,
                                           NLM_F_CREATE | NLM_F_ACK, LOOPBACK, "10.9.9.9", NULL);
         mnl_socket_sendto(own, header, header->nlmsg_len);
         mnl_socket_recvfrom(own, answer, sizeof(answer));
@@ -419,7 +419,7 @@ TEST(changes_while_reading)
     ck_assert_int_eq(pthread_create(&thread, NULL, flap, NULL), 0);
     while (logged_with("changed while they were read") == 0) {
         address_monitor_free(monitor);
-        told[FAMILY_IPV4] = told[FAMILY_IPV6] = 0;
+        reports[FAMILY_IPV4] = reports[FAMILY_IPV6] = 0;
         start();
     }
     enough = true;

@@ -285,7 +285,7 @@ static size_t take_backends(char *words, struct backend backends[8])
     return n;
 }
 
-COMMAND(note)
+COMMAND(set)
 {
     struct backend backends[8];
     const struct frontend to = frontend_of(script_word(&words));
@@ -313,7 +313,7 @@ COMMAND(begin)
 }
 
 /* Runs the loop until nothing is left to do. */
-COMMAND(settle)
+COMMAND(finish)
 {
     ev_run(loop, 0);
 }
@@ -321,7 +321,7 @@ COMMAND(settle)
 COMMAND(run)
 {
     run_begin(words, out);
-    run_settle(words, out);
+    run_finish(words, out);
 }
 
 /* Runs the loop for one more scan over IPv4, if there is one. */
@@ -342,8 +342,8 @@ COMMAND(long_scan)
         ev_run(loop, EVRUN_ONCE);
 }
 
-/* Whoever runs it each turn of the loop, as the daemon does. */
-COMMAND(turns)
+/* The cleaner is run in each iteration of the loop, as by the daemon. */
+COMMAND(syncs)
 {
     for (int n = atoi(words); n > 0; n--) {
         flow_cleaner_run(cleaner, FAMILY_IPV4);
@@ -393,26 +393,26 @@ COMMAND(fault)
             *faults[i].number = atoi(words);
 }
 
-static bool held;
+static bool skipping;
 
-static bool is_held_back(const void *ctx, const struct frontend *frontend)
+static bool is_skipped(const void *ctx, const struct frontend *frontend)
 {
     ck_assert_uint_eq(frontend->port, 53);
     return *(const bool *)ctx;
 }
 
-/* hold on|off: the kernel does not have what is noted. */
-COMMAND(hold)
+/* skip on|off: the latest changes are not applied. */
+COMMAND(skip)
 {
-    held = strcmp(words, "on") == 0;
-    flow_cleaner_skip(cleaner, FAMILY_IPV4, is_held_back, &held);
+    skipping = strcmp(words, "on") == 0;
+    flow_cleaner_skip(cleaner, FAMILY_IPV4, is_skipped, &skipping);
 }
 
 CASES("flow_cleaner")
 
 TEST(scans_are_logged)
 {
-    run_note((char[]){"10.96.0.1:53 10.244.0.1:53"}, NULL);
+    run_set((char[]){"10.96.0.1:53 10.244.0.1:53"}, NULL);
     run_run((char[]){"4"}, NULL);
     ck_assert_int_eq(logged_with(" scanned flows="), 1);
 }

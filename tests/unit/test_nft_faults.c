@@ -157,7 +157,7 @@ static const struct nlattr *elements_of(const struct nft_rejection *rejection)
                : nfnl_attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS);
 }
 
-/* What a refused message is about: the number of a frontend, if it is a single one. */
+/* What a rejected message is about: the number of a frontend, if it is a single one. */
 static void write_rejected(FILE *out, const struct nft_rejection *rejection)
 {
     const struct nlattr *list = elements_of(rejection), *element, *value = NULL;
@@ -182,7 +182,7 @@ COMMAND(send)
     ck_assert_int_eq(result, err.text ? -1 : 0);
     fprintf(out, "%s; sends %u\n", err.text ? err.text : "done", calls.sends);
     if (result)
-        fprintf(out, batch.nothing_applied ? "nothing in force\n" : "open\n");
+        fprintf(out, batch.nothing_applied ? "nothing applied\n" : "open\n");
     vec_each (&batch.rejections, rejection) {
         fprintf(out, "%s: ", strerror(rejection->why));
         write_rejected(out, rejection);
@@ -199,7 +199,7 @@ static void write_error(FILE *out)
     calls.receives = 0;
 }
 
-/* Reads elements, and the table, with what was said to fail. */
+/* Reads elements, and the table, with the calls set to fail. */
 COMMAND(read)
 {
     struct case_lines seen = {.set = "services"};
@@ -215,7 +215,7 @@ COMMAND(read)
     write_error(out);
 }
 
-/* How many are rejected, read with what was said to fail; a call more than without it. */
+/* How many are rejected, read with the calls set to fail; a call more than without it. */
 COMMAND(read_again)
 {
     calls.receives = 0;

@@ -41,15 +41,15 @@ EACH_FAMILY(how_many_elements)
 {
     enum family family = (enum family)_i;
     uint32_t count;
-    bool told;
+    bool known;
     begin(family);
     ck_assert_int_eq(
-        nft_socket_count_elements(sock, family, RULESET_TABLE, "services", &count, &told, &err), 0);
-    ck_assert_uint_eq(count, told ? size_of("services") : 0);
+        nft_socket_count_elements(sock, family, RULESET_TABLE, "services", &count, &known, &err), 0);
+    ck_assert_uint_eq(count, known ? size_of("services") : 0);
     ck_assert_int_eq(
-        nft_socket_count_elements(sock, family, RULESET_TABLE, "no_such_set", &count, &told, &err),
+        nft_socket_count_elements(sock, family, RULESET_TABLE, "no_such_set", &count, &known, &err),
         0);
-    ck_assert(!told);
+    ck_assert(!known);
 }
 
 /* ---- every template ---- */
@@ -169,9 +169,9 @@ EACH_FAMILY(rules_and_chains_are_read_back)
     ck_assert_str_eq(read_names(other, false), "");
 }
 
-/* ---- refusals ---- */
+/* ---- rejections ---- */
 
-TEST(the_first_refusal_is_told)
+TEST(the_first_rejection_is_named)
 {
     begin(FAMILY_IPV4);
     put("+ ports p1 : p1/1\n"
@@ -185,8 +185,8 @@ TEST(the_first_refusal_is_told)
     commit();
 }
 
-/* More refusals than their answers' buffer holds. */
-TEST(very_many_refusals)
+/* More rejections than their answers' buffer holds. */
+TEST(very_many_rejections)
 {
     const unsigned most = 250;
     begin(FAMILY_IPV4);
@@ -366,22 +366,22 @@ TEST(a_change_while_reading_is_noticed)
 
 /* ---- large batches while a monitor listens ---- */
 
-static char told[256];
+static char reported[256];
 
 static void on_changed(void *ctx, const struct table_change *change)
 {
-    snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s ", change->set);
+    snprintf(reported + strlen(reported), sizeof(reported) - strlen(reported), "%s ", change->set);
 }
 
 static void on_lost(void *ctx)
 {
-    snprintf(told + strlen(told), sizeof(told) - strlen(told), "lost ");
+    snprintf(reported + strlen(reported), sizeof(reported) - strlen(reported), "lost ");
 }
 
 static void on_finished(void *ctx, const struct table_program *program)
 {
-    snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s",
-             program->pid ? "settled" : "settled by nobody");
+    snprintf(reported + strlen(reported), sizeof(reported) - strlen(reported), "%s",
+             program->pid ? "finished" : "finished by nobody");
     ev_break(ctx, EVBREAK_ALL);
 }
 
@@ -401,18 +401,18 @@ static void commit_large(void)
     commit();
 }
 
-static void expect_told(struct ev_loop *loop, const char *text)
+static void expect_reported(struct ev_loop *loop, const char *text)
 {
     ev_run(loop, 0);
-    ck_assert_str_eq(told, text);
-    told[0] = '\0';
+    ck_assert_str_eq(reported, text);
+    reported[0] = '\0';
 }
 
 TEST(a_large_batch_is_not_listened_to)
 {
     struct ev_loop *loop = ev_loop_new(0);
     const struct table_monitor_ops ops = {on_changed, on_lost, on_finished, loop};
-    told[0] = '\0';
+    reported[0] = '\0';
     begin(FAMILY_IPV6);
     struct table_monitor *monitor = table_monitor_new(loop, RULESET_TABLE, sock, &ops, &err);
     ck_assert_ptr_nonnull(monitor);
@@ -420,20 +420,20 @@ TEST(a_large_batch_is_not_listened_to)
     commit_of_another(90); /* waits in the queue while nobody listens */
     commit_large();
     commit_of_another(91); /* and then the monitor is there again */
-    expect_told(loop, "rejected_ports rejected_ports settled");
+    expect_reported(loop, "rejected_ports rejected_ports finished");
 
     table_monitor_leave(monitor);
     commit_of_another(92);
     table_monitor_rejoin(monitor, 0);
-    expect_told(loop, "lost settled by nobody");
+    expect_reported(loop, "lost finished by nobody");
 
     table_monitor_leave(monitor);
     commit_of_another(93); /* as if it were our own */
     table_monitor_rejoin(monitor, 1);
     commit_of_another(94);
-    expect_told(loop, "rejected_ports settled"); /* 94 alone */
+    expect_reported(loop, "rejected_ports finished"); /* 94 alone */
     table_monitor_free(monitor);
-    commit_large(); /* and nobody is told */
+    commit_large(); /* and nothing is reported */
     ev_loop_destroy(loop);
 }
 
@@ -443,7 +443,7 @@ TEST(transactions_of_a_large_batch_are_counted)
     struct ev_loop *loop = ev_loop_new(0);
     const struct table_monitor_ops ops = {on_changed, on_lost, on_finished, loop};
     uint32_t before, after;
-    told[0] = '\0';
+    reported[0] = '\0';
     begin(FAMILY_IPV6);
     struct table_monitor *monitor = table_monitor_new(loop, RULESET_TABLE, sock, &ops, &err);
     ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
@@ -456,7 +456,7 @@ TEST(transactions_of_a_large_batch_are_counted)
     ck_assert_uint_ge(after - before, 4);
     ck_assert_uint_le(after - before, 8);
     commit_of_another(90);
-    expect_told(loop, "rejected_ports settled");
+    expect_reported(loop, "rejected_ports finished");
 
     put("- endpoints p77 1"); /* is not there */
     for (uint32_t i = 9000; i < 10000; i++)
@@ -467,7 +467,7 @@ TEST(transactions_of_a_large_batch_are_counted)
     ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
     ck_assert_uint_eq(before, after + 1); /* the other's */
     commit_of_another(91);
-    expect_told(loop, "rejected_ports settled");
+    expect_reported(loop, "rejected_ports finished");
     table_monitor_free(monitor);
     ev_loop_destroy(loop);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Events of nf_tables, made up: which pass the socket filter, and what is told of them, which is in
- * tests/unit/cases/table_monitor. */
+/* Events of nf_tables, made up: which pass the socket filter, and what the monitor reports of them,
+ * which is in tests/unit/cases/table_monitor. */
 #include "script.h"
 
 #include "kube-nftd/netlink.h"
@@ -24,14 +24,14 @@ static struct {
 } datagram;
 
 static struct table_monitor *monitor;
-static char told[4096]; /* a word or two for each call */
+static char reported[4096]; /* a word or two for each call */
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 static void say(const char *text)
 {
-    size_t used = strlen(told);
-    snprintf(told + used, sizeof(told) - used, "%s%s", used ? " " : "", text);
+    size_t used = strlen(reported);
+    snprintf(reported + used, sizeof(reported) - used, "%s%s", used ? " " : "", text);
 }
 
 static void on_changed(void *ctx, const struct table_change *change)
@@ -60,8 +60,8 @@ static const struct table_monitor_ops ops = {on_changed, on_lost, on_finished, N
 
 static void expect(const char *text)
 {
-    ck_assert_str_eq(told, text);
-    told[0] = 0;
+    ck_assert_str_eq(reported, text);
+    reported[0] = 0;
 }
 
 /* ---- messages ---- */
@@ -122,7 +122,7 @@ static void take(void)
 
 static void setup(void)
 {
-    told[0] = 0;
+    reported[0] = 0;
     memset(&datagram, 0, sizeof(datagram));
     monitor = table_monitor_detached(TABLE, OUR_PORT, &ops);
 }
@@ -132,13 +132,13 @@ static void teardown(void)
     table_monitor_free(monitor);
 }
 
-/* ---- what is told of them: commands ---- */
+/* ---- commands ---- */
 
-static void write_told(FILE *out)
+static void write_reported(FILE *out)
 {
-    if (*told)
-        fprintf(out, "%s\n", told);
-    told[0] = 0;
+    if (*reported)
+        fprintf(out, "%s\n", reported);
+    reported[0] = 0;
 }
 
 /* TYPE FAMILY TABLE, and "ours" if we sent it. */
@@ -184,13 +184,13 @@ COMMAND(generation)
 COMMAND(take)
 {
     take();
-    write_told(out);
+    write_reported(out);
 }
 
-COMMAND(settle)
+COMMAND(finish)
 {
     table_monitor_finish(monitor);
-    write_told(out);
+    write_reported(out);
 }
 
 CASES("table_monitor")
