@@ -91,6 +91,7 @@ struct iptables_plan {
     iptables_chain_vec needed; /* by other programs, directly needed ones first */
     size_t followed;           /* so many of them were followed */
     VEC(struct iptables_jump) jumps;
+    bool interrupted; /* nf_tables changed during the dump, so the plan may have gaps */
 };
 
 /* The relevant fields of a rule; borrowed. */

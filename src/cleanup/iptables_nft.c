@@ -177,19 +177,17 @@ static int on_rule(const struct nlmsghdr *header, void *data)
     return MNL_CB_OK;
 }
 
-/* @interrupted: nf_tables changed during the dump, so the plan may have gaps. */
-static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, bool *interrupted,
-                     struct error *err)
+static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, struct error *err)
 {
     const struct nft_dump chains = {NFT_MSG_GETCHAIN, plan->table, NULL};
     const struct nft_dump rules = {NFT_MSG_GETRULE, plan->table, NULL};
     bool any = false;
-    *interrupted = false;
-    if (nft_socket_dump(socket, plan->family, &chains, on_chain, plan, interrupted, err))
+    if (nft_socket_dump(socket, plan->family, &chains, on_chain, plan, &plan->interrupted, err))
         return -1;
     vec_each (&plan->chains, chain)
         any = any || (*chain)->kube_proxys;
-    if (any && nft_socket_dump(socket, plan->family, &rules, on_rule, plan, interrupted, err))
+    if (any &&
+        nft_socket_dump(socket, plan->family, &rules, on_rule, plan, &plan->interrupted, err))
         return -1;
     iptables_plan_finish(plan);
     return 0;
@@ -314,7 +312,8 @@ static void warn_of_marks(struct cleanup *cleanup, const struct iptables_plan *p
 
 /* A dump takes several reads, and a change to any table in between may leave gaps in it. A large
  * table on a busy node may never yield an undisturbed dump, so only the first UNDISTURBED_TRIES
- * insist on one. Gaps are safe: the kernel rejects the removal of what another program needs. */
+ * insist on one, and read it again after any rejection. Gaps are safe: the kernel rejects the
+ * removal of what another program needs. */
 #define TRIES 15
 #define UNDISTURBED_TRIES 3
 #define PAUSE_NANOSECONDS 20000000
@@ -351,9 +350,10 @@ static bool mark_busy(struct iptables_plan *plan, const struct nft_batch *batch)
     return plan->needed.n > before;
 }
 
-/* @interrupted: @plan may have gaps. Returns 0 when all is removed and reported. */
+/* With @retry it fails where reading the table again may help. Returns 0 when all is removed and
+ * reported. */
 static int carry_out(struct cleanup *cleanup, struct nft_socket *socket, struct iptables_plan *plan,
-                     bool interrupted, struct error *err)
+                     bool retry, struct error *err)
 {
     struct nft_batch batch;
     int result;
@@ -364,7 +364,7 @@ static int carry_out(struct cleanup *cleanup, struct nft_socket *socket, struct 
         fill_batch(&batch, plan);
         result = cleanup->dry_run ? nft_socket_check(socket, &batch, NULL, err)
                                   : nft_socket_commit(socket, &batch, err);
-    } while (result && mark_busy(plan, &batch));
+    } while (result && !retry && mark_busy(plan, &batch));
     bool any = batch.used > 0;
     nft_batch_release(&batch);
     if (result)
@@ -374,10 +374,10 @@ static int carry_out(struct cleanup *cleanup, struct nft_socket *socket, struct 
         warn_of_drops(cleanup, plan);
         warn_of_marks(cleanup, plan);
     }
-    if (interrupted && !cleanup->dry_run)
+    if (plan->interrupted && !cleanup->dry_run)
         return error_set(err,
                          "other programs keep changing nf_tables, so some rules may be missed");
-    if (interrupted)
+    if (plan->interrupted)
         cleanup_report(cleanup, FATE_WARNING,
                        "table %s %s: other programs changed nf_tables while it was read: this may "
                        "be incomplete",
@@ -394,14 +394,14 @@ void cleanup_iptables_nft(struct cleanup *cleanup, struct nft_socket *socket, en
         int result = -1;
         for (int tries = 0; tries < TRIES && result; tries++) {
             struct iptables_plan plan = {.family = family, .table = tables[i]};
-            bool interrupted;
+            bool retry = tries < UNDISTURBED_TRIES;
             if (tries > 0)
                 nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
-            result = read_plan(&plan, socket, &interrupted, &err);
-            if (result == 0 && interrupted && tries < UNDISTURBED_TRIES)
+            result = read_plan(&plan, socket, &err);
+            if (result == 0 && plan.interrupted && retry)
                 result = error_set(&err, "other programs keep changing nf_tables");
             if (result == 0)
-                result = carry_out(cleanup, socket, &plan, interrupted, &err);
+                result = carry_out(cleanup, socket, &plan, retry, &err);
             iptables_plan_clear(&plan);
         }
         if (result)

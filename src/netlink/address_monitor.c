@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define BUFFER_SIZE ((size_t)32 * 1024)
+#define REQUEST_ROOM 64
 
 /* Limit per loop iteration, so that other watchers run. */
 #define MESSAGES_AT_ONCE 4096
@@ -37,7 +37,6 @@ struct address_monitor {
     address_vec addresses[FAMILY_COUNT]; /* as last reported */
     bool unread;                         /* the last read failed or was interrupted */
     bool failure_logged;
-    _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
 };
 
 /* ---- reading ---- */
@@ -68,20 +67,21 @@ static int on_address(const struct nlmsghdr *header, void *data)
 /* Reads until a read is not interrupted, READS_AT_ONCE times at most. After an interrupted read the
  * addresses found are valid, but some may be missing. 0 or an errno. */
 static int read_addresses(struct address_monitor *m, address_vec found[FAMILY_COUNT],
-                          bool *overtaken)
+                          bool *interrupted)
 {
+    _Alignas(struct nlmsghdr) char request[REQUEST_ROOM] = {0};
     const struct ifaddrmsg both = {.ifa_family = AF_UNSPEC};
     int why = 0;
-    *overtaken = true;
-    for (int i = 0; i < READS_AT_ONCE && why == 0 && *overtaken; i++) {
-        *overtaken = false;
+    *interrupted = true;
+    for (int i = 0; i < READS_AT_ONCE && why == 0 && *interrupted; i++) {
+        *interrupted = false;
         for (int family = 0; family < FAMILY_COUNT; family++)
             vec_clear(&found[family]);
         why = netlink_ask(
             m->reads,
-            netlink_request(m->buffer, RTM_GETADDR, NLM_F_DUMP, ++m->sequence, &both, sizeof(both)),
-            on_address, found, overtaken);
-        if (*overtaken)
+            netlink_request(request, RTM_GETADDR, NLM_F_DUMP, ++m->sequence, &both, sizeof(both)),
+            on_address, found, interrupted);
+        if (*interrupted)
             log_debug(2, "addresses", "addresses changed while they were read: reading again");
     }
     return why;
@@ -92,12 +92,12 @@ static int read_addresses(struct address_monitor *m, address_vec found[FAMILY_CO
 static int update(struct address_monitor *m, bool begins)
 {
     address_vec found[FAMILY_COUNT] = {{0}};
-    bool overtaken;
-    int why = read_addresses(m, found, &overtaken);
-    m->unread = why != 0 || overtaken;
+    bool interrupted;
+    int why = read_addresses(m, found, &interrupted);
+    m->unread = why != 0 || interrupted;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         address_vec *known = &m->addresses[i];
-        if (overtaken)
+        if (interrupted)
             vec_append(&found[i], known->v, known->n);
         addresses_normalize(&found[i]);
         bool same =
@@ -142,10 +142,11 @@ static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_changes(struct ev_loop *loop, ev_io *io, int events)
 {
     struct address_monitor *m = io->data;
+    char first; /* the rest of a message is dropped */
     (void)loop;
     (void)events;
     for (int i = 0; i < MESSAGES_AT_ONCE; i++)
-        if (recv(mnl_socket_get_fd(m->changes), m->buffer, sizeof(m->buffer), MSG_DONTWAIT) < 0 &&
+        if (recv(mnl_socket_get_fd(m->changes), &first, sizeof(first), MSG_DONTWAIT) < 0 &&
             errno == EAGAIN)
             break;
     update_and_pause(m);

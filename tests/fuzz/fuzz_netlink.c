@@ -79,7 +79,6 @@ static ssize_t receive(void *buffer, size_t size)
 
 ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buffer, size_t size);
 ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *request, size_t size);
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
 int __wrap_access(const char *path, int mode);
@@ -93,17 +92,6 @@ ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
     size_t got = n < 0 ? 0 : (size_t)n < size ? (size_t)n : size;
     ASAN_POISON_MEMORY_REGION((char *)buffer + got, size - got);
     return n > (ssize_t)size && !(flags & MSG_TRUNC) ? (ssize_t)size : n;
-}
-
-/* These write their requests to the same buffer. */
-ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buffer, size_t size)
-{
-    (void)nl;
-    ssize_t n = receive(buffer, size);
-    if (n <= (ssize_t)size)
-        return n;
-    errno = ENOSPC;
-    return -1;
 }
 
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
