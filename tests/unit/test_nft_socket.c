@@ -44,7 +44,8 @@ EACH_FAMILY(how_many_elements)
     bool known;
     begin(family);
     ck_assert_int_eq(
-        nft_socket_count_elements(sock, family, RULESET_TABLE, "services", &count, &known, &err), 0);
+        nft_socket_count_elements(sock, family, RULESET_TABLE, "services", &count, &known, &err),
+        0);
     ck_assert_uint_eq(count, known ? size_of("services") : 0);
     ck_assert_int_eq(
         nft_socket_count_elements(sock, family, RULESET_TABLE, "no_such_set", &count, &known, &err),
