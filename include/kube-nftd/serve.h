@@ -62,8 +62,8 @@ struct snapshot {
     size_t services_pending, slices_pending;
 
     bool programmed; /* each family in use has been fully programmed once */
-    bool overdue; /* a change of some family is: the proxy is unhealthy (docs/behaviour.md 6.2) */
-    uint64_t audits;                    /* completed audits of all tables */
+    bool overdue;    /* a change has waited too long in some family (docs/behaviour.md 6.2) */
+    uint64_t audits; /* completed audits of all tables */
     struct table *tables[FAMILY_COUNT]; /* to read connections; NULL: not in use */
     struct table_view family[FAMILY_COUNT];
     bool owned[FAMILY_COUNT];          /* no other program can change the table */
@@ -108,7 +108,7 @@ void server_free(struct server *server);
 int server_listen(struct server *server, enum server_address address, const char *bind,
                   struct error *err);
 
-/** Whether that address could be bound. */
+/** Whether the address of server_listen() could be bound. */
 bool server_is_listening(const struct server *server, enum server_address address);
 
 /** The health checks of Services, owned by @server. */

@@ -143,7 +143,7 @@ COMMAND(end)
     ev_run(loop, EVRUN_NOWAIT); /* does not touch what is freed */
 }
 
-/* One that nobody has told where services listen, but in IPv6 if that is said. */
+/* A server without addresses for health checks, except those of IPv6 if that is the word. */
 COMMAND(begin)
 {
     server_free(server);
@@ -192,7 +192,7 @@ TEST(endless_body_is_cut_off)
     ck_assert_int_eq(GET(port, "/livez").status, 200);
 }
 
-TEST(too_long_headers_are_refused)
+TEST(too_long_headers_are_rejected)
 {
     uint16_t port = open_health("127.0.0.1");
     int fd = dial(port);

@@ -244,7 +244,7 @@ static bool is_big(const void *ctx, const char *service_id, enum family family)
     return strcmp(service_id, "shop/big") == 0;
 }
 
-/* "S [SERVICE]": all is in force then, but what is of shop/big if that waits. */
+/* "S [SERVICE]": all is applied then, except shop/big if it waits. */
 COMMAND(in_force)
 {
     struct sync_metrics *it = &syncs[FAMILY_IPV6];
