@@ -293,11 +293,11 @@ static void start_nudging(struct apiserver *a)
     ev_timer_again(a->loop, &a->nudge);
 }
 
-/* curl is done with @request: resend it, or free it and call done. */
+/* curl is done with @request, which was not cancelled: resend it, or free it and call done. */
 static void request_finish(struct api_request *request, CURLcode code)
 {
     struct apiserver *a = request->apiserver;
-    if (!request->cancelled && never_reached_server(request, code)) {
+    if (never_reached_server(request, code)) {
         log_debug(4, "apiserver", "sent again: %s", request->error);
         curl_multi_remove_handle(a->multi, request->easy);
         request->added = request->connected = false;
@@ -310,7 +310,7 @@ static void request_finish(struct api_request *request, CURLcode code)
     count_answer(request, 0);
     if (request->timed)
         count_time(request);
-    if (code != CURLE_OK && !request->connected && !request->cancelled)
+    if (code != CURLE_OK && !request->connected)
         api_peers_failed(&a->connection.peers);
     char *transport = NULL;
     if (request->stopped)
