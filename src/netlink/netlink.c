@@ -34,10 +34,8 @@ struct mnl_socket *netlink_open(int protocol, unsigned groups, int room, const c
 
 const struct nlmsghdr *netlink_next(const void *bytes, size_t length, const struct nlmsghdr *last)
 {
-    size_t at = 0;
-    if (last)
-        at =
-            (size_t)((const char *)last - (const char *)bytes) + MNL_ALIGN((size_t)last->nlmsg_len);
+    size_t at = last ? (size_t)((const char *)last - (const char *)bytes) : 0;
+    at += last ? MNL_ALIGN((size_t)last->nlmsg_len) : 0;
     const struct nlmsghdr *next = (const void *)((const char *)bytes + at);
     bool whole = at < length && length - at >= sizeof(*next) && next->nlmsg_len >= sizeof(*next) &&
                  next->nlmsg_len <= length - at;

@@ -58,7 +58,7 @@ void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *front
 }
 
 void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family,
-                       flow_not_applied_fn held_back, const void *ctx)
+                       flow_not_applied_fn not_applied, const void *ctx)
 {
 }
 

@@ -22,9 +22,9 @@ static struct {
     double queued, success;
 } times[FAMILY_COUNT]; /* as last shown */
 
-static VEC(struct frontend) stale[FAMILY_COUNT]; /* not yet deleted, or held back */
-static flow_not_applied_fn held_back[FAMILY_COUNT];
-static const void *held_back_ctx[FAMILY_COUNT];
+static VEC(struct frontend) stale[FAMILY_COUNT]; /* not yet deleted, or skipped */
+static flow_not_applied_fn not_applied[FAMILY_COUNT];
+static const void *not_applied_ctx[FAMILY_COUNT];
 
 static void receive(char *about, char *what)
 {
@@ -50,13 +50,13 @@ void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *front
     vec_push(&stale[frontend->family], *frontend);
 }
 
-void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family,
-                       flow_not_applied_fn held_back_by, const void *ctx)
+void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family, flow_not_applied_fn fn,
+                       const void *ctx)
 {
     ck_assert(cleaner && cleaner == config.flows);
-    ck_assert(config.families[family] && held_back_by && ctx);
-    held_back[family] = held_back_by;
-    held_back_ctx[family] = ctx;
+    ck_assert(config.families[family] && fn && ctx);
+    not_applied[family] = fn;
+    not_applied_ctx[family] = ctx;
 }
 
 /* Runs that delete nothing are not written. */
@@ -66,7 +66,7 @@ void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
     ck_assert(config.families[family]);
     size_t waiting = 0, n = stale[family].n;
     vec_each (&stale[family], it)
-        if (held_back[family](held_back_ctx[family], it))
+        if (not_applied[family](not_applied_ctx[family], it))
             stale[family].v[waiting++] = *it;
     if (waiting < n)
         receive(xstrdup("run"), xstrdup(family_name(family)));
