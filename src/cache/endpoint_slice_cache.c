@@ -60,7 +60,9 @@ static size_t place_of(const struct owner *owner, const char *id)
 static struct member *insert(struct owner *owner, const struct endpoint_slice *slice)
 {
     size_t place = place_of(owner, slice->id);
-    vec_push(&owner->members.by_id, (struct member){0});
+    if (owner->members.by_id.n == owner->members.by_id.cap) /* most Services have one slice */
+        vec_make_room(&owner->members.by_id, owner->members.by_id.n * 2 + 1);
+    owner->members.by_id.n++;
     struct member *member = &owner->members.by_id.v[place];
     memmove(member + 1, member, (owner->members.by_id.n - 1 - place) * sizeof(*member));
     *member = (struct member){slice, ++owner->members.last_number};
