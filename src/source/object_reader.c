@@ -145,7 +145,7 @@ static int take_envelope(struct object_reader *reader, const struct json_value *
 
 /* ---- a watch ---- */
 
-static int find_type(const struct json_value *json, enum watch_event_type *type, struct error *err)
+static int find_type(const char *name, enum watch_event_type *type, struct error *err)
 {
     static const struct {
         const char *name;
@@ -154,7 +154,6 @@ static int find_type(const struct json_value *json, enum watch_event_type *type,
                  {"MODIFIED", WATCH_PUT},
                  {"DELETED", WATCH_REMOVE},
                  {"BOOKMARK", WATCH_BOOKMARK}};
-    const char *name = json_string(json_member(json, "type"));
     if (!name)
         return error_set(err, "an event without a type");
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
@@ -203,7 +202,7 @@ static int take_event(struct object_reader *reader, const struct json_value *jso
     const char *type = json_string(json_member(json, "type"));
     const struct json_value *object = json_member(json, "object");
     bool rejected = type && strcmp(type, "ERROR") == 0;
-    if (!rejected && find_type(json, &event.type, err) < 0)
+    if (!rejected && find_type(type, &event.type, err) < 0)
         return -1;
     if (!json_is(object, JSON_OBJECT))
         return error_set(err, "an event without an object");
