@@ -220,6 +220,40 @@ char *listen_address_format(const struct listen_address *address)
 /* Prefix bits of an IPv4-mapped IPv6 address. */
 #define MAPPED_BITS 96
 
+/* The bytes of an address as a number. IPv4 addresses use the top bits, so that prefixes of both
+ * families are alike. */
+typedef unsigned __int128 number;
+
+static number number_of(const struct address *address)
+{
+    number n = 0;
+    for (size_t i = 0; i < sizeof(address->bytes); i++)
+        n = n << 8 | address->bytes[i];
+    return n;
+}
+
+static struct address address_of(number n)
+{
+    struct address address;
+    for (size_t i = sizeof(address.bytes); i-- > 0; n >>= 8)
+        address.bytes[i] = (uint8_t)n;
+    return address;
+}
+
+/* The bits of an address of @family behind a prefix of @length bits. */
+static number host_bits(enum family family, unsigned length)
+{
+    unsigned bits = 8 * (unsigned)address_length(family);
+    number all = ~(number)0, unused = bits < 128 ? all >> bits : 0;
+    return length < 128 ? all >> length & ~unused : 0;
+}
+
+/* The distance between two neighbouring addresses. */
+static number step_of(enum family family)
+{
+    return host_bits(family, 8 * (unsigned)address_length(family) - 1);
+}
+
 /* A decimal number up to 128, leading zeros allowed. */
 static bool parse_length(const char *text, unsigned *out)
 {
@@ -234,49 +268,27 @@ static bool parse_length(const char *text, unsigned *out)
     return p != text && *p == '\0';
 }
 
-/* The mask for byte @i of a prefix of @length bits. */
-static uint8_t prefix_mask(unsigned length, size_t i)
-{
-    size_t before = i * 8;
-    if (length <= before)
-        return 0;
-    return length - before >= 8 ? 0xff : (uint8_t)(0xff << (8 - (length - before)));
-}
-
-static bool parse(const char *address_text, const char *length_text, enum family *family,
-                  struct cidr *cidr)
-{
-    unsigned length;
-    if (!address_parse(address_text, family, &cidr->address) || !parse_length(length_text, &length))
-        return false;
-    if (*family == FAMILY_IPV4 && strchr(address_text, ':')) {
-        if (length < MAPPED_BITS)
-            return false;
-        length -= MAPPED_BITS;
-    }
-    if (length > address_length(*family) * 8)
-        return false;
-    for (size_t i = 0; i < sizeof(cidr->address.bytes); i++)
-        cidr->address.bytes[i] &= prefix_mask(length, i);
-    cidr->length = (uint8_t)length;
-    return true;
-}
-
 bool cidr_parse(const char *text, enum family *family, struct cidr *cidr)
 {
     const char *slash = strchr(text, '/');
-    if (!slash)
+    enum family parsed;
+    struct address address;
+    unsigned length;
+    if (!slash || !parse_length(slash + 1, &length))
         return false;
     char *address_text = xstrndup(text, (size_t)(slash - text));
-    enum family parsed_family;
-    struct cidr parsed;
-    bool ok = parse(address_text, slash + 1, &parsed_family, &parsed);
+    bool good = address_parse(address_text, &parsed, &address);
+    bool is_mapped = good && parsed == FAMILY_IPV4 && strchr(address_text, ':');
     free(address_text);
-    if (ok) {
-        *family = parsed_family;
-        *cidr = parsed;
-    }
-    return ok;
+    if (!good || (is_mapped && length < MAPPED_BITS))
+        return false;
+    length -= is_mapped ? MAPPED_BITS : 0;
+    if (length > 8 * address_length(parsed))
+        return false;
+    *family = parsed;
+    cidr->address = address_of(number_of(&address) & ~host_bits(parsed, length));
+    cidr->length = (uint8_t)length;
+    return true;
 }
 
 bool cidr_equal(const struct cidr *a, const struct cidr *b)
@@ -286,95 +298,48 @@ bool cidr_equal(const struct cidr *a, const struct cidr *b)
 
 bool cidr_contains(const struct cidr *cidr, const struct address *address)
 {
-    for (size_t i = 0; i < sizeof(address->bytes); i++)
-        if ((address->bytes[i] & prefix_mask(cidr->length, i)) != cidr->address.bytes[i])
-            return false;
-    return true;
+    number differing = number_of(&cidr->address) ^ number_of(address);
+    return (differing & ~host_bits(FAMILY_IPV6, cidr->length)) == 0;
 }
 
 struct address_range cidr_range(enum family family, const struct cidr *cidr)
 {
-    struct address_range range = {cidr->address, cidr->address};
-    for (size_t i = 0; i < address_length(family); i++)
-        range.last.bytes[i] |= (uint8_t)~prefix_mask(cidr->length, i);
-    return range;
-}
-
-/* Whether the range is exactly a CIDR of @length bits. */
-static bool is_cidr(enum family family, const struct address_range *range, unsigned length)
-{
-    const struct cidr cidr = {range->first, (uint8_t)length};
-    struct address_range whole = cidr_range(family, &cidr);
-    return cidr_contains(&cidr, &range->first) &&
-           memcmp(&whole.last, &range->last, sizeof(range->last)) == 0;
+    number last = number_of(&cidr->address) | host_bits(family, cidr->length);
+    return (struct address_range){cidr->address, address_of(last)};
 }
 
 const char *range_format(enum family family, const struct address_range *range,
                          char out[RANGE_TEXT_SIZE])
 {
-    char first[ADDRESS_TEXT_SIZE], last[ADDRESS_TEXT_SIZE];
-    address_format(family, &range->first, first);
+    char first_text[ADDRESS_TEXT_SIZE], last_text[ADDRESS_TEXT_SIZE];
+    number first = number_of(&range->first), last = number_of(&range->last);
+    address_format(family, &range->first, first_text);
     for (unsigned length = 0; length <= 8 * address_length(family); length++) {
-        if (!is_cidr(family, range, length))
+        number host = host_bits(family, length);
+        if ((first & host) != 0 || last != (first | host))
             continue;
-        snprintf(out, RANGE_TEXT_SIZE, "%s/%u", first, length);
+        snprintf(out, RANGE_TEXT_SIZE, "%s/%u", first_text, length);
         return out;
     }
-    snprintf(out, RANGE_TEXT_SIZE, "%s-%s", first, address_format(family, &range->last, last));
+    snprintf(out, RANGE_TEXT_SIZE, "%s-%s", first_text,
+             address_format(family, &range->last, last_text));
     return out;
 }
 
-/* Advances to the next address; false after the highest one. */
-static bool next_address(enum family family, struct address *address)
-{
-    size_t i = address_length(family);
-    while (i > 0 && ++address->bytes[i - 1] == 0)
-        i--;
-    return i > 0;
-}
-
-/* The number of leading bits that two addresses share. */
-static unsigned common_bits(enum family family, const struct address *a, const struct address *b)
-{
-    unsigned n = 0, bits = 8 * (unsigned)address_length(family);
-    while (n < bits && a->bytes[n / 8] == b->bytes[n / 8])
-        n += 8;
-    return n < bits ? n + (unsigned)__builtin_clz((unsigned)(a->bytes[n / 8] ^ b->bytes[n / 8])) -
-                          (8 * (unsigned)sizeof(unsigned) - 8)
-                    : bits;
-}
-
-/* The length of the shortest prefix that starts at @address. */
-static unsigned least_length(enum family family, const struct address *address)
-{
-    unsigned n = 8 * (unsigned)address_length(family);
-    while (n > 0 && address->bytes[n / 8 - 1] == 0)
-        n -= 8;
-    return n > 0 ? n - (unsigned)__builtin_ctz(address->bytes[n / 8 - 1]) : 0;
-}
-
-/* The largest CIDR that starts at @first and ends at or before @last, except for that of all
- * addresses. One bit longer than the common prefix, it always ends before @last. */
-static struct cidr largest_cidr(enum family family, const struct address *first,
-                                const struct address *last)
-{
-    unsigned least = least_length(family, first), common = common_bits(family, first, last);
-    struct cidr cidr = {*first, (uint8_t)(common > 0 ? common : 1)};
-    struct address_range range = cidr_range(family, &cidr);
-    if (least <= cidr.length && address_compare(&range.last, last) <= 0)
-        return cidr;
-    cidr.length = (uint8_t)(least > common + 1 ? least : common + 1);
-    return cidr;
-}
-
+/* Each prefix is the largest that starts at the first address left and ends within the range. */
 void range_prefixes(enum family family, const struct address_range *range, cidr_vec *out)
 {
-    struct address first = range->first;
+    number first = number_of(&range->first), last = number_of(&range->last), end;
+    unsigned bits = 8 * (unsigned)address_length(family);
     do {
-        struct cidr cidr = largest_cidr(family, &first, &range->last);
-        vec_push(out, cidr);
-        first = cidr_range(family, &cidr).last;
-    } while (address_compare(&first, &range->last) < 0 && next_address(family, &first));
+        unsigned length = 1;
+        number host = host_bits(family, length);
+        while (length < bits && ((first & host) != 0 || (first | host) > last))
+            host = host_bits(family, ++length);
+        vec_push(out, (struct cidr){address_of(first), (uint8_t)length});
+        end = first | host;
+        first = end + step_of(family);
+    } while (end < last);
 }
 
 bool ranges_contain(const range_vec *ranges, const struct address *address)
@@ -386,16 +351,6 @@ bool ranges_contain(const range_vec *ranges, const struct address *address)
     return false;
 }
 
-/* Whether the later @next overlaps or touches @range. */
-static bool meets(enum family family, const struct address_range *range,
-                  const struct address_range *next)
-{
-    if (address_compare(&next->first, &range->last) <= 0)
-        return true;
-    struct address behind = range->last;
-    return next_address(family, &behind) && address_compare(&behind, &next->first) == 0;
-}
-
 void ranges_normalize(enum family family, range_vec *ranges)
 {
     if (ranges->n < 2)
@@ -403,11 +358,13 @@ void ranges_normalize(enum family family, range_vec *ranges)
     qsort(ranges->v, ranges->n, sizeof(*ranges->v), address_compare); /* by first address */
     size_t kept = 1;
     for (size_t i = 1; i < ranges->n; i++) {
-        struct address_range *last = &ranges->v[kept - 1], *range = &ranges->v[i];
-        if (!meets(family, last, range))
+        struct address_range *before = &ranges->v[kept - 1], *range = &ranges->v[i];
+        number gap = number_of(&range->first) - number_of(&before->last);
+        bool meets = address_compare(&range->first, &before->last) <= 0 || gap == step_of(family);
+        if (!meets)
             ranges->v[kept++] = *range;
-        else if (address_compare(&range->last, &last->last) > 0)
-            last->last = range->last;
+        else if (address_compare(&range->last, &before->last) > 0)
+            before->last = range->last;
     }
     ranges->n = kept;
 }
