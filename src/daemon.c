@@ -88,7 +88,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     if (proxy_is_programmed(d->proxy)) {
         if (!d->programmed) {
             service_manager_notify(d->service_manager, SERVICE_READY, "All tables are applied");
-            alloc_give_back(); /* memory of the initial lists and the full sync */
+            alloc_trim(); /* memory of the initial lists and the full sync */
         }
         d->programmed = true;
         startup_taint_programmed(d->source.startup, proxy_rejected(d->proxy));

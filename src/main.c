@@ -230,7 +230,7 @@ static int run_arguments(int argc, char **argv, const struct service_manager *ma
 int main(int argc, char **argv)
 {
     struct error err = {0};
-    alloc_settle();
+    alloc_init();
     log_output_open();
     struct service_manager manager;
     service_manager_open(&manager);

@@ -44,11 +44,11 @@ void xjoin(char **list, const char *format, ...) __attribute__((format(printf, 2
 /** Call at the start of main(). Tunes malloc() for a long-lived process with bursts of load (large
  * blocks are always mapped separately, threads share one heap), and makes cJSON end the process
  * when out of memory. */
-void alloc_settle(void);
+void alloc_init(void);
 
 /** Returns free heap memory to the system. Takes milliseconds on a large heap: call it after a
  * burst. */
-void alloc_give_back(void);
+void alloc_trim(void);
 
 /** Reports lack of memory and ends the process; the second, if a library returned NULL as @p. */
 _Noreturn void alloc_failed(void);

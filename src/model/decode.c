@@ -8,6 +8,61 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- kinds ---- */
+
+static const struct kind {
+    const char *name, *list_name, *api_version;
+    bool namespaced;
+    int (*decode)(struct decoder *d);
+} kinds[KIND_COUNT] = {
+    [KIND_SERVICE] = {"Service", "ServiceList", "v1", true, decode_service},
+    [KIND_ENDPOINTSLICE] = {"EndpointSlice", "EndpointSliceList", "discovery.k8s.io/v1", true,
+                            decode_endpoint_slice},
+    [KIND_SERVICECIDR] = {"ServiceCIDR", "ServiceCIDRList", "networking.k8s.io/v1", false,
+                          decode_service_cidr},
+    [KIND_NODE] = {"Node", "NodeList", "v1", false, decode_node},
+};
+
+const char *object_kind_name(enum object_kind kind)
+{
+    return kinds[kind].name;
+}
+
+int object_kind_of_list(const char *list_kind)
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        if (strcmp(kinds[kind].list_name, list_kind) == 0)
+            return kind;
+    return -1;
+}
+
+static bool is_of(const struct kind *kind, const char *name, const char *api_version)
+{
+    return strcmp(kind->name, name) == 0 && strcmp(kind->api_version, api_version) == 0;
+}
+
+/* The kind of the object: @expected if it states none, -1 if unused. */
+static int kind_of(const struct json_value *json, int expected)
+{
+    const struct json_value *kind = json_member(json, "kind"),
+                            *version = json_member(json, "apiVersion");
+    if (!kind && !version)
+        return expected;
+    if (!kind || !version || !json_is(kind, JSON_STRING) || !json_is(version, JSON_STRING))
+        return -1;
+    if (expected >= 0 && is_of(&kinds[expected], kind->string, version->string))
+        return expected; /* the common case */
+    for (int i = 0; i < KIND_COUNT; i++)
+        if (is_of(&kinds[i], kind->string, version->string))
+            return i;
+    return -1;
+}
+
+bool object_may_be(const struct json_value *json, enum object_kind kind)
+{
+    return kind_of(json, (int)kind) == (int)kind;
+}
+
 /* ---- errors and warnings ---- */
 
 #define WARNINGS_NAMED 5
@@ -227,54 +282,6 @@ int field_protocol(struct decoder *d, const struct json_value *value, uint8_t *o
 }
 
 /* ---- objects ---- */
-
-static const struct kind {
-    const char *name, *list_name, *api_version;
-    bool namespaced;
-    int (*decode)(struct decoder *d);
-} kinds[KIND_COUNT] = {
-    [KIND_SERVICE] = {"Service", "ServiceList", "v1", true, decode_service},
-    [KIND_ENDPOINTSLICE] = {"EndpointSlice", "EndpointSliceList", "discovery.k8s.io/v1", true,
-                            decode_endpoint_slice},
-    [KIND_SERVICECIDR] = {"ServiceCIDR", "ServiceCIDRList", "networking.k8s.io/v1", false,
-                          decode_service_cidr},
-    [KIND_NODE] = {"Node", "NodeList", "v1", false, decode_node},
-};
-
-int object_kind_of_list(const char *list_kind)
-{
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        if (strcmp(kinds[kind].list_name, list_kind) == 0)
-            return kind;
-    return -1;
-}
-
-static bool is_of(const struct kind *kind, const char *name, const char *api_version)
-{
-    return strcmp(kind->name, name) == 0 && strcmp(kind->api_version, api_version) == 0;
-}
-
-/* The kind of the object: @expected if it states none, -1 if unused. */
-static int kind_of(const struct json_value *json, int expected)
-{
-    const struct json_value *kind = json_member(json, "kind"),
-                            *version = json_member(json, "apiVersion");
-    if (!kind && !version)
-        return expected;
-    if (!kind || !version || !json_is(kind, JSON_STRING) || !json_is(version, JSON_STRING))
-        return -1;
-    if (expected >= 0 && is_of(&kinds[expected], kind->string, version->string))
-        return expected; /* the common case */
-    for (int i = 0; i < KIND_COUNT; i++)
-        if (is_of(&kinds[i], kind->string, version->string))
-            return i;
-    return -1;
-}
-
-bool object_may_be(const struct json_value *json, enum object_kind kind)
-{
-    return kind_of(json, (int)kind) == (int)kind;
-}
 
 /* Sets the id, and the version if it is not too long. */
 static int decode_id(struct decoder *d, bool namespaced)

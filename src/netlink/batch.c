@@ -58,7 +58,7 @@ void nft_batch_clear(struct nft_batch *batch)
         vec_free(&batch->cuts);
         vec_free(&batch->rejections);
         if (burst)
-            alloc_give_back();
+            alloc_trim();
     }
     vec_clear(&batch->cuts);
     vec_clear(&batch->rejections);

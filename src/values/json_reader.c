@@ -79,7 +79,7 @@ static void begin_token(struct json_reader *json, enum token token, const char *
 static const char *end_value(struct json_reader *json, const char *p, struct error *err)
 {
     if (reader_is_complete(&json->base) &&
-        (check_length(json, p, err) || reader_give(&json->base, err)))
+        (check_length(json, p, err) || reader_deliver(&json->base, err)))
         return NULL;
     json->next = json->base.depth > 0 ? NEXT_COMMA : NEXT_VALUE;
     return p;

@@ -133,10 +133,10 @@ static void close_value(struct proto_reader *reader, size_t index)
 }
 
 /* Passes on the current item, else all values, and removes them. */
-static int give(struct proto_reader *reader)
+static int deliver(struct proto_reader *reader)
 {
     struct error err = {0};
-    reader->stopped = reader_give(&reader->base, &err) < 0;
+    reader->stopped = reader_deliver(&reader->base, &err) < 0;
     reader->base.item = 0;
     error_clear(&reader->err);
     reader->err = err;
@@ -222,7 +222,7 @@ static int take_item(struct proto_reader *reader, const struct proto_message *me
     reader->base.item = value;
     reader->base.values.v[0].size = (uint32_t)value;
     take_object(reader, message, value, in, n);
-    return give(reader);
+    return deliver(reader);
 }
 
 /* Reads an envelope's contents, whose kind came before. At top level they are streamed next. */
@@ -358,7 +358,7 @@ static int begin_field(struct proto_reader *reader, struct place *place,
 }
 
 /* Go's zero value, which JSON omits. */
-static bool is_left_out(const struct proto_field *field, struct token token)
+static bool is_omitted(const struct proto_field *field, struct token token)
 {
     return (field->type == PROTO_NUMBER || field->type == PROTO_STRING) && !field->has_presence &&
            !field->list && token.number == 0;
@@ -368,7 +368,7 @@ static int take_field(struct proto_reader *reader, struct place *place,
                       const struct proto_field *field, struct token token, uint8_t *in)
 {
     int result = begin_field(reader, place, field, token);
-    if (result == 0 && !is_left_out(field, token))
+    if (result == 0 && !is_omitted(field, token))
         result = take_value(reader, place, field, token.number, in);
     if (result < 0)
         name_field(reader, place, field);
@@ -402,7 +402,7 @@ static int take_frame(struct proto_reader *reader)
         return 0;
     uint8_t *in = reader->bytes.v + FRAME;
     size_t value = add_value(reader, NULL, 0, JSON_OBJECT);
-    if (take_message(reader, reader->format->root, value, in, length) < 0 || give(reader) < 0)
+    if (take_message(reader, reader->format->root, value, in, length) < 0 || deliver(reader) < 0)
         return -1;
     return gather_next(reader);
 }
@@ -463,7 +463,7 @@ static int take_gathered(struct proto_reader *reader)
 }
 
 /* Reports the error with the offset of the current token. */
-static int give_up(struct proto_reader *reader, struct error *err)
+static int fail_stream(struct proto_reader *reader, struct error *err)
 {
     uint64_t at = reader->at + (uint64_t)(reader->token - reader->bytes.v);
     if (!reader->stopped)
@@ -485,7 +485,7 @@ static int feed(struct value_reader *base, const char *bytes, size_t length, str
         if (n < missing)
             return 0;
         if (take_gathered(reader) < 0)
-            return give_up(reader, err);
+            return fail_stream(reader, err);
     }
     return 0;
 }
@@ -499,7 +499,7 @@ static int finish(struct value_reader *base, struct error *err)
     if (reader->format->frames || reader->at == 0)
         return 0;
     close_value(reader, 0);
-    return give(reader) ? give_up(reader, err) : 0;
+    return deliver(reader) ? fail_stream(reader, err) : 0;
 }
 
 static void release(struct value_reader *base)

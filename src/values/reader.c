@@ -45,7 +45,7 @@ int value_reader_feed(struct value_reader *reader, const char *bytes, size_t len
                       struct error *err)
 {
     if (reader->failed)
-        return error_set(err, "what came before was not usable");
+        return error_set(err, "the reader failed before");
     if (length > 0)
         reader->failed = reader->feed(reader, bytes, length, err) < 0;
     if (reader->values.n == 0 && reader->text.n == 0 &&
@@ -59,7 +59,7 @@ int value_reader_feed(struct value_reader *reader, const char *bytes, size_t len
 int value_reader_finish(struct value_reader *reader, struct error *err)
 {
     if (reader->failed)
-        return error_set(err, "what came before was not usable");
+        return error_set(err, "the reader failed before");
     reader->failed = true;
     return reader->finish(reader, err);
 }
@@ -94,7 +94,7 @@ void reader_make_room(struct value_reader *reader, size_t n)
     reader->text.cap = cap;
 }
 
-int reader_give(struct value_reader *reader, struct error *err)
+int reader_deliver(struct value_reader *reader, struct error *err)
 {
     bool is_item = reader->item > 0;
     const struct json_value *value = &reader->values.v[reader->item];
@@ -109,8 +109,8 @@ int reader_give(struct value_reader *reader, struct error *err)
 struct json_value *reader_add(struct value_reader *reader, enum json_type type, struct error *err)
 {
     if (reader->values.n - reader->item == reader->value_limit) {
-        error_set(err, "line %zu: a value holds more than %zu JSON values",
-                  value_reader_line(reader), reader->value_limit);
+        error_set(err, "line %zu: a value has more than %zu JSON values", value_reader_line(reader),
+                  reader->value_limit);
         return NULL;
     }
     vec_push(&reader->values, (struct json_value){.key = reader->key,

@@ -52,7 +52,7 @@ void *reader_new(size_t size, size_t limit, value_fn fn, void *ctx);
 void reader_make_room(struct value_reader *reader, size_t n);
 
 /** Passes on the current item, else the top value, and removes it. */
-int reader_give(struct value_reader *reader, struct error *err);
+int reader_deliver(struct value_reader *reader, struct error *err);
 
 /** Adds a value with the pending key. NULL with an error: too many values. */
 struct json_value *reader_add(struct value_reader *reader, enum json_type type, struct error *err);

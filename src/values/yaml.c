@@ -342,7 +342,7 @@ static int take_bare(struct yaml *yaml, size_t depth)
         result = take_sequence(yaml, depth);
     else
         result = take_mapping(yaml, depth);
-    return result == 0 && reader_is_complete(values) ? reader_give(values, yaml->err) : result;
+    return result == 0 && reader_is_complete(values) ? reader_deliver(values, yaml->err) : result;
 }
 
 /* Of several anchors of one name, the last one before the alias counts. */

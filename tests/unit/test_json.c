@@ -82,7 +82,7 @@ COMMAND(values)
     struct text text = given_text(words);
     for (limit_values = 1;; limit_values++) {
         char *seen = read_text(&text), *message;
-        message = xasprintf("line 1: a value holds more than %zu JSON values\n", limit_values);
+        message = xasprintf("line 1: a value has more than %zu JSON values\n", limit_values);
         bool refused = strcmp(seen, message) == 0;
         ck_assert(refused || !strstr(seen, "line"));
         free(message);

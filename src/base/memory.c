@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Allocation, strings, UTF-8, errors and whole files. */
+#include "kube-nftd/base.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Larger blocks are mapped separately: they grow without copying and are returned whole. */
+#define MAPPED_FROM ((size_t)128 * 1024)
+
+_Noreturn void alloc_failed(void)
+{
+    fputs("kube-nftd: out of memory; the applied tables stay active\n", stderr);
+    abort();
+}
+
+void *alloc_check(void *p)
+{
+    if (!p)
+        alloc_failed();
+    return p;
+}
+
+static void *json_alloc(size_t size)
+{
+    return xreallocarray(NULL, size, 1);
+}
+
+/* glibc would raise both thresholds, up to 32 MiB, whenever a large block is freed. The only other
+ * threads are those of libcurl's resolver. */
+void alloc_init(void)
+{
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = json_alloc, .free_fn = free});
+    mallopt(M_MMAP_THRESHOLD, (int)MAPPED_FROM);
+    mallopt(M_TRIM_THRESHOLD, 2 * (int)MAPPED_FROM);
+    mallopt(M_ARENA_MAX, 1);
+}
+
+void alloc_trim(void)
+{
+    malloc_trim(MAPPED_FROM);
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+    return alloc_check(calloc(n ? n : 1, size ? size : 1));
+}
+
+void *xreallocarray(void *p, size_t n, size_t size)
+{
+    if (n == 0 || size == 0) {
+        free(p);
+        return NULL;
+    }
+    return alloc_check(reallocarray(p, n, size));
+}
+
+/* ---- texts ---- */
+
+char *xstrndup(const char *s, size_t n)
+{
+    char *copy = xreallocarray(NULL, n + 1, 1);
+    memcpy(copy, s, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+char *xstrdup(const char *s)
+{
+    return s ? xstrndup(s, strlen(s)) : NULL;
+}
+
+char *xvasprintf(const char *format, va_list args)
+{
+    char *text;
+    if (vasprintf(&text, format, args) < 0)
+        alloc_failed();
+    return text;
+}
+
+char *xasprintf(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    return text;
+}
+
+void xjoin(char **list, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *item = xvasprintf(format, args);
+    va_end(args);
+    char *longer = *list && **list ? xasprintf("%s, %s", *list, item) : xstrdup(item);
+    free(item);
+    free(*list);
+    *list = longer;
+}
+
+/* ---- UTF-8 and escapes ---- */
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+size_t utf8_decode(const char *text, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *s = (const unsigned char *)text;
+    size_t length = *s < 0x80   ? 1
+                    : *s < 0xc2 ? 0
+                    : *s < 0xe0 ? 2
+                    : *s < 0xf0 ? 3
+                    : *s < 0xf5 ? 4
+                                : 0;
+    if (length < 2) {
+        *code = *s;
+        return length;
+    }
+    *code = *s & (0x7fU >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80) /* or the terminating NUL */
+            return 0;
+        *code = *code << 6 | (s[i] & 0x3fU);
+    }
+    bool is_surrogate = *code >= 0xd800 && *code < 0xe000;
+    return *code < least[length] || *code > 0x10ffff || is_surrogate ? 0 : length;
+}
+
+bool utf8_is_valid(const char *text)
+{
+    uint32_t code;
+    for (size_t length; *text; text += length) {
+        length = utf8_decode(text, &code);
+        if (length == 0)
+            return false;
+    }
+    return true;
+}
+
+bool utf8_is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
+           code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
+char *utf8_repair(const char *text)
+{
+    char *copy = xcalloc(strlen(text) * strlen(REPLACEMENT) + 1, 1), *out = copy;
+    for (const char *s = text; *s;) {
+        uint32_t code;
+        size_t length = utf8_decode(s, &code), n = length ? length : strlen(REPLACEMENT);
+        for (size_t i = 0; i < n; i++)
+            *out++ = (length ? s : REPLACEMENT)[i];
+        s += length ? length : 1;
+    }
+    return copy;
+}
+
+char *url_escape(const char *text)
+{
+    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                     "0123456789-._~";
+    static const char hex[] = "0123456789ABCDEF";
+    char *out = xcalloc(strlen(text) * 3 + 1, 1);
+    char *at = out;
+    for (const char *s = text; *s; s++) {
+        if (strchr(unreserved, *s)) {
+            *at++ = *s;
+            continue;
+        }
+        *at++ = '%';
+        *at++ = hex[(unsigned char)*s >> 4];
+        *at++ = hex[(unsigned char)*s & 15];
+    }
+    return out;
+}
+
+/* ---- errors ---- */
+
+int error_set(struct error *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    error_clear(err);
+    err->text = text;
+    return -1;
+}
+
+int error_prefix(struct error *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *where = xvasprintf(format, args);
+    va_end(args);
+    char *text = xasprintf("%s: %s", where, err->text ? err->text : "failed");
+    free(where);
+    free(err->text);
+    err->text = text;
+    return -1;
+}
+
+int error_of_configuration(struct error *err)
+{
+    err->configuration = true;
+    return -1;
+}
+
+void error_clear(struct error *err)
+{
+    free(err->text);
+    *err = (struct error){0};
+}
+
+/* ---- files ---- */
+
+/* st_size may change, and is 0 in /proc, so reads up to @limit bytes and one more. */
+static int read_plain(int fd, size_t limit, char **text, struct error *err)
+{
+    struct stat status;
+    size_t length = 0;
+    ssize_t n;
+    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+        return error_set(err, "is not a plain file");
+    *text = xreallocarray(NULL, limit + 2, 1);
+    while ((n = read(fd, *text + length, limit + 1 - length)) != 0) {
+        if (n < 0 && errno != EINTR)
+            return error_set(err, "%s", strerror(errno));
+        length += n > 0 ? (size_t)n : 0;
+    }
+    if (length > limit)
+        return error_set(err, "is larger than %zu bytes", limit);
+    (*text)[length] = '\0';
+    *text = xreallocarray(*text, length + 1, 1);
+    return strlen(*text) == length ? 0 : error_set(err, "is not text");
+}
+
+char *file_read(const char *path, size_t limit, struct error *err)
+{
+    /* O_NONBLOCK: a FIFO must not stop the daemon. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *text = NULL;
+    if (fd < 0) {
+        error_set(err, "%s", strerror(errno));
+        return NULL;
+    }
+    if (read_plain(fd, limit, &text, err)) {
+        free(text);
+        text = NULL;
+    }
+    close(fd);
+    return text;
+}
+
+bool file_is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
