@@ -2,8 +2,7 @@
 /*
  * A watch is a sequence of frames. A body is an envelope around contents; both are streamed field
  * by field, and each item of a list is such a field. A frame or streamed field is buffered until
- * complete and then decoded recursively, in place. The envelope's buffers are kept until the end of
- * the body, so memory is bounded by one envelope and one object.
+ * complete and then decoded recursively, so memory is bounded by one envelope and one object.
  *
  * In the value array, an item follows the envelope and is removed after the callback.
  */
@@ -43,7 +42,7 @@ static const char magic[] = "k8s";
 static const char cut_off[] = "the end of a field is missing";
 
 /* Seven bits per byte, least significant first; bit 7 is set in all bytes but the last. */
-static inline const char *read_varint(uint8_t **in, const uint8_t *end, uint64_t *number)
+static inline const char *read_varint(const uint8_t **in, const uint8_t *end, uint64_t *number)
 {
     *number = 0;
     for (unsigned shift = 0; *in < end; shift += 7) {
@@ -58,7 +57,7 @@ static inline const char *read_varint(uint8_t **in, const uint8_t *end, uint64_t
 }
 
 /* Reads the token at *@in and advances it. Returns an error text, or NULL. */
-static inline const char *read_token(uint8_t **in, const uint8_t *end, struct token *token)
+static inline const char *read_token(const uint8_t **in, const uint8_t *end, struct token *token)
 {
     uint64_t tag;
     const char *fault = read_varint(in, end, &tag);
@@ -101,20 +100,19 @@ struct proto_reader {
     struct value_reader base;
     const struct proto_format *format;
 
-    VEC(uint8_t) bytes;   /* received part of the current frame or field */
-    uint64_t needed;      /* bytes required for the next step */
-    uint64_t at;          /* stream offset of @bytes */
-    VEC(uint8_t *) texts; /* buffers that the envelope's values point into */
+    VEC(uint8_t) bytes; /* received part of the current frame or field */
+    uint64_t needed;    /* bytes required for the next step */
+    uint64_t at;        /* stream offset of @bytes */
 
     struct place envelope, contents;
     uint64_t contents_left; /* remaining bytes; 0: the next field is the envelope's */
 
     bool stopped; /* by the callback */
 
-    uint8_t *token;   /* of the current field */
-    bool in_object;   /* errors affect only the current object */
-    struct error err; /* error of the stream or of the current object */
-    bool is_named;    /* its text begins with a field name */
+    const uint8_t *token; /* of the current field */
+    bool in_object;       /* errors affect only the current object */
+    struct error err;     /* error of the stream or of the current object */
+    bool is_named;        /* its text begins with a field name */
 };
 
 static inline size_t add_value(struct proto_reader *reader, const char *key, uint16_t key_length,
@@ -135,11 +133,9 @@ static void close_value(struct proto_reader *reader, size_t index)
 /* Passes on the current item, else all values, and removes them. */
 static int deliver(struct proto_reader *reader)
 {
-    struct error err = {0};
-    reader->stopped = reader_deliver(&reader->base, &err) < 0;
-    reader->base.item = 0;
     error_clear(&reader->err);
-    reader->err = err;
+    reader->stopped = reader_deliver(&reader->base, &reader->err) < 0;
+    reader->base.item = 0;
     return reader->stopped ? -1 : 0;
 }
 
@@ -160,7 +156,7 @@ static int name_field(struct proto_reader *reader, const struct place *place,
 }
 
 static int take_field(struct proto_reader *reader, struct place *place,
-                      const struct proto_field *field, struct token token, uint8_t *in);
+                      const struct proto_field *field, struct token token, const uint8_t *in);
 
 /* NULL: the field is not used. */
 static const struct proto_field *field_of(const struct proto_message *message, uint32_t number)
@@ -170,7 +166,7 @@ static const struct proto_field *field_of(const struct proto_message *message, u
 }
 
 /* Reads all fields up to @end; @more bytes of the last one arrive later. */
-static int take_fields(struct proto_reader *reader, struct place *place, uint8_t *in,
+static int take_fields(struct proto_reader *reader, struct place *place, const uint8_t *in,
                        const uint8_t *end, uint64_t more)
 {
     while (in < end) {
@@ -194,7 +190,7 @@ static int take_fields(struct proto_reader *reader, struct place *place, uint8_t
 
 /* Reads the fields of @message into @value. */
 static int take_message(struct proto_reader *reader, const struct proto_message *message,
-                        size_t value, uint8_t *in, size_t n)
+                        size_t value, const uint8_t *in, size_t n)
 {
     struct place place = {.message = message, .value = value};
     int result = take_fields(reader, &place, in, in + n, 0);
@@ -204,29 +200,34 @@ static int take_message(struct proto_reader *reader, const struct proto_message 
 
 /* The same; on error the object ends with a JSON_BROKEN value. */
 static void take_object(struct proto_reader *reader, const struct proto_message *message,
-                        size_t value, uint8_t *in, size_t n)
+                        size_t value, const uint8_t *in, size_t n)
 {
     reader->in_object = true;
     reader->is_named = false;
     if (take_message(reader, message, value, in, n) < 0) {
-        size_t broken = add_value(reader, "", 0, JSON_BROKEN);
-        reader->base.values.v[broken].string = reader->err.text;
+        struct value_reader *base = &reader->base;
+        size_t broken = add_value(reader, "", 0, JSON_BROKEN), length = strlen(reader->err.text);
+        reader_make_room(base, length + 1);
+        base->values.v[broken].string = base->text.v + base->text.n;
+        vec_append(&base->text, reader->err.text, length + 1);
         close_value(reader, value);
     }
     reader->in_object = false;
 }
 
 static int take_item(struct proto_reader *reader, const struct proto_message *message, size_t value,
-                     uint8_t *in, size_t n)
+                     const uint8_t *in, size_t n)
 {
     reader->base.item = value;
+    reader->base.item_text = reader->base.text.n;
     reader->base.values.v[0].size = (uint32_t)value;
     take_object(reader, message, value, in, n);
     return deliver(reader);
 }
 
 /* Reads an envelope's contents, whose kind came before. At top level they are streamed next. */
-static int take_body(struct proto_reader *reader, const struct place *place, uint8_t *in, size_t n)
+static int take_body(struct proto_reader *reader, const struct place *place, const uint8_t *in,
+                     size_t n)
 {
     static const struct proto_message unknown;
     close_value(reader, place->value);
@@ -260,26 +261,30 @@ static inline bool is_plain(const uint8_t *text, size_t n)
     return (found & tops) == 0;
 }
 
-/* Moves @n bytes to the start of their token, at least two bytes earlier. That makes room for the
- * terminating NUL, and for the two bytes that replace a NUL in the text and end it. */
-static enum json_type take_text(const struct proto_reader *reader, const uint8_t *in, size_t n,
+/* Copies @n bytes to the texts. A NUL in them ends the text; two bytes replace it. */
+static enum json_type take_text(struct proto_reader *reader, const uint8_t *in, size_t n,
                                 const char **text)
 {
     static const char nul[] = "\xc0\x80"; /* as kube-nftd/values.h says */
-    bool plain = is_plain(in, n);
-    char *moved = memmove(reader->token, in, n);
-    moved[n] = '\0';
-    *text = moved;
-    if (plain)
+    struct value_reader *base = &reader->base;
+    reader_make_room(base, n + sizeof(nul));
+    char *copy = base->text.v + base->text.n;
+    memcpy(copy, in, n);
+    copy[n] = '\0';
+    base->text.n += n + 1;
+    *text = copy;
+    if (is_plain(in, n))
         return JSON_STRING;
-    if (strlen(moved) < n)
-        memcpy(moved + strlen(moved), nul, sizeof(nul));
-    return utf8_is_valid(moved) ? JSON_STRING : JSON_BAD_STRING;
+    if (strlen(copy) < n) {
+        memcpy(copy + strlen(copy), nul, sizeof(nul));
+        base->text.n += sizeof(nul) - 1;
+    }
+    return utf8_is_valid(copy) ? JSON_STRING : JSON_BAD_STRING;
 }
 
 /* Adds a value of @field: @number, or that many bytes. */
 static int take_value(struct proto_reader *reader, const struct place *place,
-                      const struct proto_field *field, uint64_t number, uint8_t *in)
+                      const struct proto_field *field, uint64_t number, const uint8_t *in)
 {
     size_t n = (size_t)number, index = place->value;
     if (field->key)
@@ -365,7 +370,7 @@ static bool is_omitted(const struct proto_field *field, struct token token)
 }
 
 static int take_field(struct proto_reader *reader, struct place *place,
-                      const struct proto_field *field, struct token token, uint8_t *in)
+                      const struct proto_field *field, struct token token, const uint8_t *in)
 {
     int result = begin_field(reader, place, field, token);
     if (result == 0 && !is_omitted(field, token))
@@ -400,7 +405,7 @@ static int take_frame(struct proto_reader *reader)
     reader->needed = FRAME + (uint64_t)length;
     if (reader->bytes.n < reader->needed)
         return 0;
-    uint8_t *in = reader->bytes.v + FRAME;
+    const uint8_t *in = reader->bytes.v + FRAME;
     size_t value = add_value(reader, NULL, 0, JSON_OBJECT);
     if (take_message(reader, reader->format->root, value, in, length) < 0 || deliver(reader) < 0)
         return -1;
@@ -418,7 +423,7 @@ static int begin_body(struct proto_reader *reader)
 /* Length of the buffered field, as far as known; for contents, of their token only. */
 static uint64_t field_length(const struct proto_reader *reader, const struct proto_message *message)
 {
-    uint8_t *in = reader->bytes.v;
+    const uint8_t *in = reader->bytes.v;
     struct token token;
     const char *fault = read_token(&in, in + reader->bytes.n, &token);
     if (fault)
@@ -434,8 +439,8 @@ static int take_streamed(struct proto_reader *reader)
     bool in_contents = reader->contents_left > 0;
     uint64_t left = in_contents ? reader->contents_left : UINT64_MAX;
     struct place *place = in_contents ? &reader->contents : &reader->envelope;
-    uint8_t *in = reader->bytes.v;
-    size_t n = reader->bytes.n, values = reader->base.values.n;
+    const uint8_t *in = reader->bytes.v;
+    size_t n = reader->bytes.n;
     reader->needed = field_length(reader, place->message);
     if (reader->needed <= left && reader->needed > reader->base.limit)
         return error_set(&reader->err, "it is longer than %zu bytes", reader->base.limit);
@@ -445,11 +450,6 @@ static int take_streamed(struct proto_reader *reader)
         reader->contents_left -= n;
     if (take_fields(reader, place, in, in + n, left - n) < 0)
         return -1;
-    if (reader->base.values.n > values) { /* they point into the buffer */
-        vec_push(&reader->texts, in);
-        reader->bytes.v = NULL;
-        reader->bytes.cap = 0;
-    }
     return gather_next(reader);
 }
 
@@ -505,9 +505,6 @@ static int finish(struct value_reader *base, struct error *err)
 static void release(struct value_reader *base)
 {
     struct proto_reader *reader = (struct proto_reader *)base;
-    vec_each (&reader->texts, bytes)
-        free(*bytes);
-    vec_free(&reader->texts);
     vec_free(&reader->bytes);
     error_clear(&reader->err);
 }
