@@ -131,7 +131,7 @@ bool cidr_parse(const char *text, enum family *family, struct cidr *cidr);
 
 bool cidr_equal(const struct cidr *a, const struct cidr *b);
 
-/** Whether @cidr contains @address of the same family. */
+/** Whether @cidr contains @address of the same family. One with host bits contains none. */
 bool cidr_contains(const struct cidr *cidr, const struct address *address);
 
 /** The address range of a CIDR of @family. */

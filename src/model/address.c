@@ -298,8 +298,8 @@ bool cidr_equal(const struct cidr *a, const struct cidr *b)
 
 bool cidr_contains(const struct cidr *cidr, const struct address *address)
 {
-    number differing = number_of(&cidr->address) ^ number_of(address);
-    return (differing & ~host_bits(FAMILY_IPV6, cidr->length)) == 0;
+    number prefix = number_of(address) & ~host_bits(FAMILY_IPV6, cidr->length);
+    return prefix == number_of(&cidr->address);
 }
 
 struct address_range cidr_range(enum family family, const struct cidr *cidr)
