@@ -294,13 +294,8 @@ void explain_query_clear(struct explain_query *query);
  */
 cJSON *explain(const struct snapshot *now, const void *query);
 
-/* Shell patterns that select Services; NULL: all. Borrowed. */
-struct list_query {
-    const char *namespace, *name;
-};
-
 /** Lists Services: addresses and ports, numbers of endpoints, and whether all of it is applied. An
- * answer_fn for a struct list_query. */
-cJSON *list_services(const struct snapshot *now, const void *query);
+ * answer_fn for a shell pattern, "NAMESPACE/NAME". */
+cJSON *list_services(const struct snapshot *now, const void *pattern);
 
 #endif

@@ -100,14 +100,14 @@ static void sort_items(cJSON *items)
 /* The subject is "NAMESPACE[/NAME]". */
 static int run_list(const struct options *options, command_compute_fn compute, struct error *err)
 {
-    char *rest = xstrdup(options->subject), *namespace = strsep(&rest, "/");
-    const struct list_query query = {namespace, rest};
+    char *name = xstrdup(options->subject), *namespace = strsep(&name, "/");
+    char *pattern = xasprintf("%s/%s", namespace ? namespace : "*", name ? name : "*");
     cJSON *answer =
         options->manifests
-            ? compute(options, list_services, &query, err)
+            ? compute(options, list_services, pattern, err)
             : ask_daemon(options->metrics_bind_address, LIST_KIND, "/list",
-                         ASK_QUERY({"namespace", query.namespace}, {"name", query.name}), NULL,
-                         err);
+                         ASK_QUERY({"namespace", namespace}, {"name", name}), NULL, err);
+    free(pattern);
     free(namespace);
     if (!answer)
         return -1;

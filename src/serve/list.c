@@ -203,17 +203,9 @@ static cJSON *describe_connections(const struct snapshot *now, const struct serv
 
 /* ---- all at once ---- */
 
-static bool is_selected(const struct list_query *query, const struct service *service)
+static bool is_selected(const char *pattern, const struct service *service)
 {
-    const char *name = strchr(service->id, '/') + 1;
-    if (query->name && fnmatch(query->name, name, 0) != 0)
-        return false;
-    if (!query->namespace)
-        return true;
-    char *namespace = xstrndup(service->id, (size_t)(name - 1 - service->id));
-    bool matches = fnmatch(query->namespace, namespace, 0) == 0;
-    free(namespace);
-    return matches;
+    return fnmatch(pattern, service->id, FNM_PATHNAME) == 0;
 }
 
 static cJSON *make_head(const struct snapshot *now, const char *kind)
@@ -225,11 +217,11 @@ static cJSON *make_head(const struct snapshot *now, const char *kind)
     return head;
 }
 
-cJSON *list_services(const struct snapshot *now, const void *query)
+cJSON *list_services(const struct snapshot *now, const void *pattern)
 {
     cJSON *root = make_head(now, LIST_KIND), *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(now->policy), const struct service_state, it)
-        if (is_selected(query, it->service))
+        if (is_selected(pattern, it->service))
             cJSON_AddItemToArray(items, describe(now, it));
     return root;
 }
@@ -246,8 +238,8 @@ cJSON *list_services(const struct snapshot *now, const void *query)
 struct walk {
     struct server *server;
     describe_fn *describe;
-    struct list_query query; /* its texts are owned */
-    double begun;            /* clock_monotonic */
+    char *pattern; /* owned */
+    double begun;  /* clock_monotonic */
     size_t cursor;
     bool some, done;
     VEC(char) text; /* the current piece */
@@ -265,7 +257,7 @@ static void put_service(void *ctx, void *item)
 {
     struct walk *walk = ctx;
     const struct service_state *state = item;
-    cJSON *facts = is_selected(&walk->query, state->service)
+    cJSON *facts = is_selected(walk->pattern, state->service)
                        ? walk->describe(&walk->server->now, state)
                        : NULL;
     if (!facts)
@@ -326,8 +318,7 @@ static void end(void *ctx)
     struct walk *walk = ctx;
     walk->server->lists--;
     vec_free(&walk->text);
-    free((char *)walk->query.namespace);
-    free((char *)walk->query.name);
+    free(walk->pattern);
     free(walk);
 }
 
@@ -338,12 +329,13 @@ static void answer_in_pieces(struct server *server, struct http *http, describe_
         http_busy(http);
         return;
     }
+    const char *namespace = http_argument(http, "namespace"), *name = http_argument(http, "name");
     struct walk *walk = xcalloc(1, sizeof(*walk));
-    *walk = (struct walk){
-        .server = server,
-        .describe = item,
-        .query = {xstrdup(http_argument(http, "namespace")), xstrdup(http_argument(http, "name"))},
-        .begun = clock_monotonic()};
+    *walk =
+        (struct walk){.server = server,
+                      .describe = item,
+                      .pattern = xasprintf("%s/%s", namespace ? namespace : "*", name ? name : "*"),
+                      .begun = clock_monotonic()};
     server->lists++;
     cJSON *head = make_head(&server->now, kind);
     char *text = facts_print(head);
