@@ -166,7 +166,7 @@ void apiserver_cancel(struct api_request *request);
 struct event_recorder;
 
 /* Limits on distinct events remembered or queued: per object, per namespace (events of
- * cluster-scoped objects share one) and in total. */
+ * cluster-scoped objects go to "default") and in total. */
 #define EVENTS_PER_OBJECT 10
 #define EVENTS_PER_NAMESPACE 100
 #define EVENTS_LIMIT 500
