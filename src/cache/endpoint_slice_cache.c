@@ -39,6 +39,7 @@ static struct owner *find_or_add_owner(struct endpoint_slice_cache *cache, const
         return owner;
     owner = xcalloc(1, sizeof(*owner));
     owner->service_id = xstrdup(service_id);
+    vec_make_room(&owner->members.by_id, 1); /* most Services have one slice */
     hash_table_add(&cache->owners, owner_key, &owner->link);
     return owner;
 }
