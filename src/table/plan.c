@@ -276,7 +276,7 @@ void ruleset_add_template(const struct ruleset *rs, struct instance instance, st
     struct error err = {0};
     vars.n = instance.key;
     if (layout_parse(&templates[instance.template], &vars, layout, &err))
-        abort(); /* ruleset_new() has parsed all templates */
+        abort(); /* part of the program, which test_template checks */
 }
 
 void ruleset_add_templates(const struct ruleset *rs, const instance_vec *instances,

@@ -27,23 +27,6 @@ static char *detector_text(enum family family, const struct ruleset_config *conf
     }
 }
 
-/* Parses all templates, so that none is broken later, and keeps the base. */
-static int read_templates(struct ruleset *rs, struct error *err)
-{
-    struct layout all = {.sets = {0}};
-    struct layout_vars vars = rs->vars;
-    int result = 0;
-    vars.n = 1;
-    for (int id = 0; id < TEMPLATE_COUNT && result == 0; id++)
-        result = layout_parse(&templates[id], &vars, &all, err);
-    layout_free(&all);
-    if (result == 0)
-        ruleset_add_template(rs, (struct instance){TEMPLATE_BASE, 0}, &rs->base);
-    snprintf(rs->comment, sizeof(rs->comment), "kube-nftd layout %016" PRIx64,
-             layout_fingerprint(&rs->base, MEANING));
-    return result;
-}
-
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
                             struct error *err)
 {
@@ -64,10 +47,12 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
                              .count_services = config->counting >= COUNT_SERVICES ? "" : NULL,
                              .count_endpoints = config->counting >= COUNT_ENDPOINTS ? "" : NULL};
     nft_batch_init(&rs->batch, family, RULESET_TABLE);
-    if (read_templates(rs, err)) {
+    if (layout_parse(&templates[TEMPLATE_BASE], &rs->vars, &rs->base, err)) {
         ruleset_free(rs);
         return NULL;
     }
+    snprintf(rs->comment, sizeof(rs->comment), "kube-nftd layout %016" PRIx64,
+             layout_fingerprint(&rs->base, MEANING));
     return rs;
 }
 

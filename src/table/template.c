@@ -70,6 +70,7 @@ struct parser {
     bool in_table, had_table;
     bool skips;             /* until the end of the block */
     char *comment;          /* comment lines directly above; or NULL */
+    VEC(char) text;         /* the line, with variables expanded */
     struct layout_set *set; /* being read, or NULL */
     struct layout_chain *chain;
 };
@@ -237,12 +238,13 @@ static const struct variable *find_variable(const struct parser *p, const char *
     return NULL;
 }
 
-/* Writes the line to @out with variables expanded. 1: one of them is unset. */
-static int fill_in(struct parser *p, const char *line, size_t length, FILE *out)
+/* Sets @p->text to the line with variables expanded. 1: one of them is unset. */
+static int fill_in(struct parser *p, const char *line, size_t length)
 {
+    vec_clear(&p->text);
     for (size_t i = 0; i < length; i++) {
         if (length - i < 2 || line[i] != '$' || line[i + 1] != '{') {
-            fputc(line[i], out);
+            vec_push(&p->text, line[i]);
             continue;
         }
         const struct variable *variable = find_variable(p, line + i + 2, length - i - 2);
@@ -250,32 +252,27 @@ static int fill_in(struct parser *p, const char *line, size_t length, FILE *out)
             return error_set(p->err, "unknown variable: %.*s", (int)(length - i), line + i);
         if (!variable->value)
             return 1;
-        fputs(variable->value, out);
+        vec_append(&p->text, variable->value, strlen(variable->value));
         i += 2 + strlen(variable->name);
     }
+    while (p->text.n > 0 && isspace((unsigned char)p->text.v[p->text.n - 1]))
+        p->text.n--;
+    vec_push(&p->text, '\0');
     return 0;
 }
 
 /* Handles a line, without its comment and surrounding blanks, unless it or its block is dropped. */
 static int take_line(struct parser *p, const char *line, size_t length)
 {
-    char *text = NULL;
-    size_t size = 0;
     const char *comment = memchr(line, '#', length);
-    FILE *out = alloc_check(open_memstream(&text, &size));
-    int result = fill_in(p, line, comment ? (size_t)(comment - line) : length, out);
-    if (fclose(out))
-        alloc_failed();
-    char *begin = text + strspn(text, " \t"), *end = text + size;
-    while (end > begin && isspace((unsigned char)end[-1]))
-        *--end = '\0';
+    const int result = fill_in(p, line, comment ? (size_t)(comment - line) : length);
+    const char *text = result == 0 ? p->text.v + strspn(p->text.v, " \t") : "";
     if (p->skips)
-        p->skips = strcmp(begin, "}") != 0;
+        p->skips = strcmp(text, "}") != 0;
     else if (result == 1)
         p->skips = line[length - 1] == '{';
     else if (result == 0)
-        result = parse_line(p, begin);
-    free(text);
+        return parse_line(p, text);
     return result < 0 ? -1 : 0;
 }
 
@@ -337,6 +334,7 @@ static int parse_text(struct parser *p, const struct template *from)
         text += length + (text[length] == '\n');
     }
     free(p->comment);
+    vec_free(&p->text);
     if (result == 0 && (p->in_table || !p->had_table))
         result = error_set(p->err, "the table does not end");
     return result ? error_prefix(p->err, "%s:%d", from->file, line) : 0;
