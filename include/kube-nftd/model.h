@@ -417,17 +417,14 @@ void endpoint_slice_sort_ports(struct endpoint_slice *slice);
 struct slice_ports endpoint_slice_ports(const struct endpoint_slice *slice, const char *name,
                                         uint8_t protocol);
 
-/** Removes the first port of @rest, which is not empty, and those of the same name and protocol. */
-struct slice_ports slice_ports_take(struct slice_ports *rest);
+/** Whether both have equal ports. */
+bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 
 /** Whether @slice has a port of that name, protocol and number. */
 bool endpoint_slice_has_port(const struct endpoint_slice *slice, const struct slice_port *port);
 
 /** Orders ports by protocol and name only. */
 int slice_port_compare_keys(const struct slice_port *a, const struct slice_port *b);
-
-/** Whether both have equal endpoints in the same order. */
-bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 
 /** Frees what @object owns and zeroes it. */
 void object_clear(struct object *object);

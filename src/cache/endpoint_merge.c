@@ -65,17 +65,6 @@ static void take(struct endpoint_merge *merge, const struct endpoint_slice *slic
     }
 }
 
-static bool ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
-{
-    if (a->ports.n != b->ports.n)
-        return false;
-    for (size_t i = 0; i < a->ports.n; i++)
-        if (a->ports.v[i].port != b->ports.v[i].port ||
-            slice_port_compare_keys(&a->ports.v[i], &b->ports.v[i]) != 0)
-            return false;
-    return true;
-}
-
 /* Counts the equal endpoints at the start and at the end of both slices. */
 static void find_alike(const struct endpoint_slice *a, const struct endpoint_slice *b,
                        size_t *ahead, size_t *behind)
@@ -100,7 +89,7 @@ static void compare_slices(struct endpoint_merge *merge)
     merge->compared = true;
     merge->differ = false;
     vec_clear(&merge->pairs);
-    if (slices[0] && slices[1] && ports_equal(slices[0], slices[1]))
+    if (slices[0] && slices[1] && slice_ports_equal(slices[0], slices[1]))
         find_alike(slices[0], slices[1], &ahead, &behind);
     for (int i = 0; i < 2; i++)
         n += slices[i] ? slices[i]->endpoints.n - ahead - behind : 0;
@@ -137,16 +126,16 @@ static uint32_t hash_of(const struct address *address)
     return (uint32_t)address_hash(address, 0);
 }
 
-/* The slot of an address in the slice @number, or the unused one for it. 0: in any slice but @not,
- * or an unused one. */
+/* The slot of an address in the slice @number, or the unused one for it. 0: in any slice but
+ * @except, or an unused one. */
 static struct indexed_address *find_slot(struct address_index *index, uint32_t hash,
-                                         uint32_t number, uint32_t not )
+                                         uint32_t number, uint32_t except)
 {
     size_t at = hash * (uint64_t)index->size >> 32;
     for (;; at = at + 1 < index->size ? at + 1 : 0) {
         struct indexed_address *slot = &index->slots[at];
         if (!slot->number ||
-            (slot->hash == hash && (number ? slot->number == number : slot->number != not )))
+            (slot->hash == hash && (number ? slot->number == number : slot->number != except)))
             return slot;
     }
 }

@@ -260,19 +260,9 @@ struct slice_ports endpoint_slice_ports(const struct endpoint_slice *slice, cons
                                         uint8_t protocol)
 {
     const struct slice_port key = {name, protocol, 0};
-    size_t place = place_of(slice, &key);
-    if (place == slice->ports.n || slice_port_compare_keys(&slice->ports.v[place], &key) != 0)
-        return (struct slice_ports){0};
-    struct slice_ports rest = {&slice->ports.v[place], slice->ports.n - place};
-    return slice_ports_take(&rest);
-}
-
-struct slice_ports slice_ports_take(struct slice_ports *rest)
-{
-    struct slice_ports first = {rest->v, 1};
-    while (first.n < rest->n && slice_port_compare_keys(&first.v[first.n], first.v) == 0)
-        first.n++;
-    rest->v += first.n;
-    rest->n -= first.n;
-    return first;
+    size_t first = place_of(slice, &key), n = 0;
+    while (first + n < slice->ports.n &&
+           slice_port_compare_keys(&slice->ports.v[first + n], &key) == 0)
+        n++;
+    return n ? (struct slice_ports){&slice->ports.v[first], n} : (struct slice_ports){0};
 }

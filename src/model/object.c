@@ -189,7 +189,7 @@ bool slice_endpoint_equal(const struct slice_endpoint *a, const struct slice_end
            hints_equal(a->hints, b->hints);
 }
 
-bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
+static bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
 {
     if (a->endpoints.n != b->endpoints.n)
         return false;
@@ -201,7 +201,7 @@ bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint
     return true;
 }
 
-static bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
+bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
 {
     if (a->ports.n != b->ports.n)
         return false;

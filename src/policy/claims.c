@@ -273,15 +273,6 @@ static void log_losers(const struct policy *policy, const struct frontend_state 
     }
 }
 
-static const struct claim *first_of(const struct frontend_state *target)
-{
-    const struct claim *first = NULL;
-    for (const struct claim *claim = target->claims; claim; claim = claim->next_of_target)
-        if (claim->kinds && (!first || compare_claims(claim, first, NULL) < 0))
-            first = claim;
-    return first;
-}
-
 /* Linear: an API server has few. */
 static bool is_reserved(const struct policy *policy, const struct frontend *frontend)
 {
@@ -309,7 +300,10 @@ void claims_reserve(struct policy *policy, enum reserved_list which, frontend_ve
 
 const struct claim *claims_decide(struct policy *policy, struct frontend_state *target)
 {
-    const struct claim *first = first_of(target);
+    const struct claim *first = NULL;
+    for (const struct claim *claim = target->claims; claim; claim = claim->next_of_target)
+        if (claim->kinds && (!first || compare_claims(claim, first, NULL) < 0))
+            first = claim;
     bool reserved = first && rank_of(first) == RANK_NAMED && is_reserved(policy, &target->frontend);
     const struct claim *winner = reserved ? NULL : first;
     const struct port_state *port = winner ? winner->port : NULL;
