@@ -168,13 +168,21 @@ static char *shown_number(const struct json_value *value)
 /* A value of a wrong type for an error, for the caller to free. */
 static char *shown(const struct json_value *value)
 {
-    static const char *const words[] = {
-        [JSON_NULL] = "null",    [JSON_FALSE] = "false",      [JSON_TRUE] = "true",
-        [JSON_ARRAY] = "a list", [JSON_OBJECT] = "an object", [JSON_TIME] = "a time",
-    };
-    if (json_has_string(value))
-        return xasprintf("\"%s\"", value->string);
-    return json_is(value, JSON_NUMBER) ? shown_number(value) : xstrdup(words[value->type]);
+    switch (value->type) {
+    case JSON_NUMBER:
+        return shown_number(value);
+    case JSON_FALSE:
+    case JSON_TRUE:
+        return xstrdup(value->type == JSON_TRUE ? "true" : "false");
+    case JSON_ARRAY:
+        return xstrdup("a list");
+    case JSON_OBJECT:
+        return xstrdup("an object");
+    case JSON_TIME:
+        return xstrdup("a time");
+    default:
+        return json_has_string(value) ? xasprintf("\"%s\"", value->string) : xstrdup("null");
+    }
 }
 
 int field_is_not(struct decoder *d, const struct json_value *value, const char *what)

@@ -44,12 +44,11 @@ struct yaml {
     /* Anchored nodes are recorded, and an alias replays its node. */
     VEC(yaml_event_t) events; /* recorded in this document */
     VEC(struct anchor) anchors;
-    size_t open_anchors; /* anchored nodes in progress */
-    bool recorded;       /* the current event is the last one of @events */
-    bool replays;        /* the current event is the one at @at */
-    size_t at;
-    size_t copied;        /* bytes of replayed events in this document */
-    VEC(struct key) keys; /* of all open mappings, the innermost last */
+    size_t open_anchors;        /* anchored nodes in progress */
+    bool recorded;              /* the current event is the last one of @events */
+    const yaml_event_t *replay; /* the current event, if it is replayed; else NULL */
+    size_t copied;              /* bytes of replayed events in this document */
+    VEC(struct key) keys;       /* of all open mappings, the innermost last */
 };
 
 /* ---- errors and events ---- */
@@ -90,7 +89,7 @@ static int fail_encoding(struct yaml *yaml)
 
 static int replay_next(struct yaml *yaml)
 {
-    yaml->event = yaml->events.v[++yaml->at];
+    yaml->event = *++yaml->replay;
     yaml->copied += sizeof(struct json_value);
     if (yaml->event.type == YAML_SCALAR_EVENT)
         yaml->copied += yaml->event.data.scalar.length;
@@ -103,7 +102,7 @@ static int next(struct yaml *yaml)
 {
     const yaml_parser_t *parser = &yaml->parser;
     yaml_event_t *event = &yaml->event;
-    if (yaml->replays)
+    if (yaml->replay)
         return replay_next(yaml);
     if (!yaml->recorded)
         yaml_event_delete(event);
@@ -351,20 +350,18 @@ static int take_alias(struct yaml *yaml, size_t depth)
     const char *name = (const char *)yaml->event.data.alias.anchor;
     const struct anchor *anchor = NULL;
     vec_each (&yaml->anchors, it)
-        if (strcmp(it->name, name) == 0 && (!yaml->replays || it->end <= yaml->at))
+        if (strcmp(it->name, name) == 0 &&
+            (!yaml->replay || yaml->events.v + it->end <= yaml->replay))
             anchor = it;
     if (!anchor)
         return fail(yaml, "no anchor %s ended before this alias", name);
     yaml_event_t event = yaml->event;
-    bool replays = yaml->replays;
-    size_t at = yaml->at;
-    yaml->replays = true;
-    yaml->at = anchor->begin;
-    yaml->event = yaml->events.v[anchor->begin];
+    const yaml_event_t *replay = yaml->replay;
+    yaml->replay = yaml->events.v + anchor->begin;
+    yaml->event = *yaml->replay;
     int result = take_node(yaml, depth);
     yaml->event = event;
-    yaml->replays = replays;
-    yaml->at = at;
+    yaml->replay = replay;
     return result;
 }
 
@@ -382,14 +379,14 @@ static int take_anchored(struct yaml *yaml, size_t depth)
 static int take_node(struct yaml *yaml, size_t depth)
 {
     struct value_reader *values = yaml->values;
-    if (values->values.n == values->item && !yaml->replays)
+    if (values->values.n == values->item && !yaml->replay)
         values->lines[values->item > 0] = line_of(yaml);
     if (depth > DEPTH_MOST)
         return fail(yaml, "nested too deep");
     if (yaml->event.type == YAML_ALIAS_EVENT)
         return take_alias(yaml, depth);
-    return yaml->event.data.scalar.anchor && !yaml->replays ? take_anchored(yaml, depth)
-                                                            : take_bare(yaml, depth);
+    return yaml->event.data.scalar.anchor && !yaml->replay ? take_anchored(yaml, depth)
+                                                           : take_bare(yaml, depth);
 }
 
 static int take_document(struct yaml *yaml)
