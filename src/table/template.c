@@ -248,8 +248,10 @@ static int fill_in(struct parser *p, const char *line, size_t length)
             continue;
         }
         const struct variable *variable = find_variable(p, line + i + 2, length - i - 2);
-        if (!variable)
-            return error_set(p->err, "unknown variable: %.*s", (int)(length - i), line + i);
+        if (!variable) {
+            error_set(p->err, "unknown variable: %.*s", (int)(length - i), line + i);
+            return -1;
+        }
         if (!variable->value)
             return 1;
         vec_append(&p->text, variable->value, strlen(variable->value));
