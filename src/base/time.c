@@ -69,23 +69,65 @@ bool clock_format(double realtime, int digits, char out[CLOCK_RFC3339_SIZE])
     return true;
 }
 
+/* Reads numbers in the places of the zeros of @form, whose other characters must match. Returns
+ * what follows; NULL if @text has another form. */
+static const char *read_numbers(const char *text, const char *form, int *numbers)
+{
+    for (*numbers = 0; *form; form++, text++) {
+        if (*form == '0' && isdigit((unsigned char)*text))
+            *numbers = *numbers * 10 + (*text - '0');
+        else if (*form != '0' && *form == *text)
+            *++numbers = 0;
+        else
+            return NULL;
+    }
+    return text;
+}
+
+/* Days from 1970-01-01. In years that begin with March, a leap day is the last one. */
+static int64_t days_before(int year, int month, int day)
+{
+    const int64_t y = year - (month <= 2), m = (month + 9) % 12;
+    return y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719468;
+}
+
+/* Seconds that local time is ahead of UTC: "Z", or "+hh:mm" or "-hh:mm", up to the end of the text.
+ * False if @text has another form. */
+static bool read_zone(const char *text, int64_t *ahead)
+{
+    int n[2];
+    *ahead = 0;
+    if (strcmp(text, "Z") == 0)
+        return true;
+    if (*text != '+' && *text != '-')
+        return false;
+    const char *rest = read_numbers(text + 1, "00:00", n);
+    if (!rest || *rest || n[0] > 23 || n[1] > 59)
+        return false;
+    *ahead = (*text == '-' ? -60 : 60) * (n[0] * 60 + n[1]);
+    return true;
+}
+
+/* Not by strptime() and timegm(), which take as long as the rest of a small change. */
 bool clock_parse(const char *text, int64_t *seconds, double *fraction)
 {
-    struct tm tm = {0};
+    int n[6];
     double part = 0;
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (rest && *rest == '.') {
+    int64_t ahead;
+    const char *rest = read_numbers(text, "0000-00-00T00:00:00", n);
+    if (!rest || n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > 31 || n[3] > 23 || n[4] > 59 ||
+        n[5] > 60)
+        return false;
+    if (*rest == '.') {
         double unit = 0.1;
         if (!fraction || !isdigit((unsigned char)*++rest))
             return false;
         for (; isdigit((unsigned char)*rest); rest++, unit /= 10)
             part += (*rest - '0') * unit;
     }
-    rest = rest ? strptime(rest, "%z", &tm) : NULL;
-    if (!rest || *rest)
+    if (!read_zone(rest, &ahead))
         return false;
-    long offset = tm.tm_gmtoff; /* timegm() clears it */
-    *seconds = timegm(&tm) - offset;
+    *seconds = ((days_before(n[0], n[1], n[2]) * 24 + n[3]) * 60 + n[4]) * 60 + n[5] - ahead;
     if (fraction)
         *fraction = part;
     return true;

@@ -19,7 +19,7 @@
 #define SEND_RESERVE 64
 /* Upper bound for batch begin and end. */
 #define BATCH_FRAME ((size_t)128)
-#define ANSWERS_SIZE ((size_t)MNL_SOCKET_BUFFER_SIZE)
+#define ANSWERS_SIZE ((size_t)8192) /* as MNL_SOCKET_BUFFER_SIZE, which calls sysconf() */
 /* On ENOMEM a piece is split into this many, up to MOST_SPLITS times. */
 #define SPLIT 8
 #define MOST_SPLITS 3

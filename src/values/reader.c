@@ -73,12 +73,10 @@ static void move_text(const char **text, const char *from, size_t n, const char 
         *text = to + (*text - from);
 }
 
-void reader_make_room(struct value_reader *reader, size_t n)
+void reader_grow(struct value_reader *reader, size_t needed)
 {
     const char *from = reader->text.v;
-    size_t used = reader->text.n, needed = used + n + TEXT_SLACK;
-    if (needed <= reader->text.cap)
-        return;
+    const size_t used = reader->text.n;
     size_t cap = needed > 2 * reader->text.cap ? needed : 2 * reader->text.cap;
     char *to = xreallocarray(NULL, cap, 1);
     if (used > 0)

@@ -47,9 +47,16 @@ struct value_reader {
 /** Allocates a reader of @size bytes. */
 void *reader_new(size_t size, size_t limit, value_fn fn, void *ctx);
 
-/** Makes room for @n bytes and TEXT_SLACK more at the end of the text, and moves the values'
- * strings with it. */
-void reader_make_room(struct value_reader *reader, size_t n);
+/** Makes room for @needed bytes of text in all, and moves the values' strings with it. */
+void reader_grow(struct value_reader *reader, size_t needed);
+
+/** Makes room for @n bytes and TEXT_SLACK more at the end of the text. */
+static inline void reader_make_room(struct value_reader *reader, size_t n)
+{
+    const size_t needed = reader->text.n + n + TEXT_SLACK;
+    if (needed > reader->text.cap)
+        reader_grow(reader, needed);
+}
 
 /** Passes on the current item, else the top value, and removes it. */
 int reader_deliver(struct value_reader *reader, struct error *err);
