@@ -135,8 +135,9 @@ struct nft_rejection {
 struct nft_batch {
     char *buffer; /* messages, without the batch begin and end */
     size_t used, capacity;
-    uint32_t sequence; /* of the next message */
-    uint8_t nf_family; /* NFPROTO_IPV4 or NFPROTO_IPV6 */
+    uint32_t sequence;    /* of the next message */
+    uint32_t last_set_id; /* last id given to an anonymous set */
+    uint8_t nf_family;    /* NFPROTO_IPV4 or NFPROTO_IPV6 */
     char *table;
     size_t elements[2]; /* number of elements, by enum nft_element_op */
     /* Offsets where the buffer may be cut if the kernel cannot take it in one piece, */
@@ -214,6 +215,10 @@ void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void
 /** Adds an element with a counter that starts at @packets. Not included in batch->elements. */
 void nft_batch_counting_element(struct nft_batch *batch, const char *set, const void *key,
                                 size_t key_length, uint64_t packets);
+
+/** Adds the elements of an anonymous set: @n consecutive keys of @key_length bytes. */
+void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
+                                  size_t key_length, size_t n);
 
 /** Allows a cut here: later messages need not share a transaction with earlier ones. */
 void nft_batch_may_cut(struct nft_batch *batch);

@@ -260,7 +260,8 @@ void nft_batch_finish(struct nft_batch *batch)
     batch->current.open = false;
 }
 
-static void open_elements(struct nft_batch *batch, enum nft_element_op op, const char *set)
+static void open_elements(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                          uint32_t set_id)
 {
     struct nlmsghdr *message = op == ELEMENT_ADD
                                    ? new_in_table(batch, NFT_MSG_NEWSETELEM, NLM_F_CREATE)
@@ -270,6 +271,8 @@ static void open_elements(struct nft_batch *batch, enum nft_element_op op, const
     batch->current.set = set;
     batch->current.message = (size_t)((char *)message - batch->buffer);
     put_text(message, NFTA_SET_ELEM_LIST_SET, set);
+    if (set_id)
+        put_number(message, NFTA_SET_ELEM_LIST_SET_ID, htonl(set_id));
     struct nlattr *list = begin_nest(message, NFTA_SET_ELEM_LIST_ELEMENTS);
     batch->current.list = (size_t)((char *)list - batch->buffer);
 }
@@ -286,7 +289,7 @@ static struct nlmsghdr *message_for_element(struct nft_batch *batch, enum nft_el
         if (!batch->together)
             nft_batch_may_cut(batch);
     }
-    open_elements(batch, op, set);
+    open_elements(batch, op, set, 0);
     return current_message(batch);
 }
 
@@ -370,6 +373,19 @@ void nft_batch_counting_element(struct nft_batch *batch, const char *set, const 
     end_nest(message, counter);
     end_nest(message, expression);
     end_element(batch, element);
+}
+
+void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
+                                  size_t key_length, size_t n)
+{
+    open_elements(batch, ELEMENT_ADD, "__set%d", set_id);
+    struct nlmsghdr *message = current_message(batch);
+    for (size_t i = 0; i < n; i++) {
+        struct nlattr *element = begin_nest(message, NFTA_LIST_ELEM);
+        put_value(message, NFTA_SET_ELEM_KEY, (const char *)keys + i * key_length, key_length);
+        end_element(batch, element);
+    }
+    nft_batch_finish(batch);
 }
 
 void nft_batch_may_cut(struct nft_batch *batch)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 /* libnftnl's headers need stdio.h before them. */
+#include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
 #include <libnftnl/udata.h>
@@ -175,7 +176,6 @@ int set_declare(const struct layout_set *layout, struct error *err)
         (layout->flags && parse_flags(layout->flags, &flags, err)))
         return -1;
     nftnl_set_set_str(set, NFTNL_SET_NAME, layout->name);
-    nftnl_set_set_u32(set, NFTNL_SET_ID, 1); /* required, but rules name their sets */
     nftnl_set_set_u32(set, NFTNL_SET_FLAGS, flags);
     if (layout->size)
         nftnl_set_set_u32(set, NFTNL_SET_DESC_SIZE, layout->size);
@@ -189,17 +189,53 @@ int set_declare(const struct layout_set *layout, struct error *err)
     return 0;
 }
 
+/* Adds the set { tcp, udp, sctp } to @batch, for @lookup in a later rule. */
+static void program_anonymous_set(struct nftnl_expr *lookup, struct nft_batch *batch)
+{
+    static char name[] = ANONYMOUS_SET, declaration[] = "typeof meta l4proto";
+    const struct layout_set layout = {.name = name,
+                                      .declaration = declaration,
+                                      .size = ANONYMOUS_PROTOCOLS,
+                                      .set = nftnl_set_alloc()};
+    const uint32_t id = ++batch->last_set_id;
+    if (!layout.set)
+        alloc_failed();
+    set_declare(&layout, NULL); /* our own declaration: cannot fail */
+    nftnl_set_set_u32(layout.set, NFTNL_SET_ID, id);
+    nftnl_set_set_u32(layout.set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
+    nft_batch_add_set(batch, layout.set);
+    nftnl_set_free(layout.set);
+    nft_batch_anonymous_elements(batch, id, anonymous_protocols, 1, ANONYMOUS_PROTOCOLS);
+    nftnl_expr_set_u32(lookup, NFTNL_EXPR_LOOKUP_SET_ID, id);
+}
+
+static int program_sets_of(struct nftnl_expr *expr, void *batch)
+{
+    if (strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "lookup") == 0 &&
+        strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET), ANONYMOUS_SET) == 0)
+        program_anonymous_set(expr, batch);
+    return 0;
+}
+
+void program_rule(struct nftnl_rule *rule, struct nft_batch *batch)
+{
+    nftnl_expr_foreach(rule, program_sets_of, batch);
+    nft_batch_add_rule(batch, rule);
+}
+
 void program_rules(const struct layout_chain *chain, struct nft_batch *batch)
 {
     vec_each (&chain->rules, rule)
-        nft_batch_add_rule(batch, rule->rule);
+        program_rule(rule->rule, batch);
 }
 
 void program_layout(const struct layout *layout, bool sets, struct nft_batch *batch)
 {
     vec_each (&layout->sets, set)
-        if (sets)
+        if (sets) {
+            nftnl_set_set_u32(set->set, NFTNL_SET_ID, ++batch->last_set_id);
             nft_batch_add_set(batch, set->set);
+        }
     /* All chains before any rule: rules and verdicts may name later chains. */
     vec_each (&layout->chains, chain)
         nft_batch_add_chain(batch, chain->chain);

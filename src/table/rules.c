@@ -25,6 +25,7 @@ struct item {
     const char *map; /* static string; NULL: a chain */
     uint32_t key;
     char *text; /* equal texts act alike: a line for the hook, one per rule; an element's target */
+    char *anonymous; /* name of the anonymous set in a rule of a chain; NULL: none */
 };
 
 /* The kernel's version, or that of the templates: sorted by name. */
@@ -34,6 +35,7 @@ static void free_item(struct item *item)
 {
     free(item->name);
     free(item->text);
+    free(item->anonymous);
 }
 
 static void free_items(item_vec *items)
@@ -108,9 +110,19 @@ static bool is_update(const struct nftnl_expr *before, const struct nftnl_expr *
            nftnl_expr_get_u32(update, NFTNL_EXPR_DYNSET_SREG_KEY) != value;
 }
 
-static void print_attribute(FILE *out, const struct nftnl_expr *expr, const char *kind,
-                            uint16_t attribute)
+/* A chain of ours has at most one. */
+static void take_anonymous(struct item *chain, const char *name, size_t length)
 {
+    free(chain->anonymous);
+    chain->anonymous = xstrndup(name, length);
+}
+
+/* Prints an attribute. The name of an anonymous set always differs; its contents are compared
+ * separately. */
+static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t attribute,
+                            struct item *chain)
+{
+    const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
     uint32_t length = 0;
     const uint8_t *bytes = nftnl_expr_get(expr, attribute, &length);
     if (!bytes || adds_nothing(expr, kind, attribute, bytes, length))
@@ -118,6 +130,9 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, const char
     fprintf(out, " %u=", attribute);
     if (attribute == NFTNL_EXPR_DYNSET_EXPR && strcmp(kind, "dynset") == 0)
         fputs(nftnl_expr_get_str((const void *)bytes, NFTNL_EXPR_NAME), out);
+    else if (attribute == NFTNL_EXPR_LOOKUP_SET && strcmp(kind, "lookup") == 0 && length > 2 &&
+             memcmp(bytes, "__", 2) == 0)
+        take_anonymous(chain, (const char *)bytes, length);
     else
         for (uint32_t i = 0; i < length; i++)
             fprintf(out, "%02x", bytes[i]);
@@ -149,7 +164,7 @@ static void add_rule(struct item *chain, struct nftnl_rule *rule)
         fprintf(out, " %s", kind);
         for (uint16_t i = NFTNL_EXPR_BASE; i < MOST_ATTRIBUTES; i++)
             if (i != skipped && nftnl_expr_is_set(expr, i))
-                print_attribute(out, expr, kind, i);
+                print_attribute(out, expr, i, chain);
     }
     fputc('\n', out);
     nftnl_expr_iter_destroy(it);
@@ -262,6 +277,33 @@ static void on_verdict(void *ctx, const struct nft_element *element)
     add_verdict(reading->items, reading->map, key, element->chain);
 }
 
+/* Sets a bit for each protocol, the lowest for anything else. */
+static void on_protocol(void *ctx, const struct nft_element *element)
+{
+    unsigned i = ANONYMOUS_PROTOCOLS;
+    while (i > 0 && *element->key != anonymous_protocols[i - 1])
+        i--;
+    *(unsigned *)ctx |= 1u << (element->key_length == 1 ? i : 0);
+}
+
+/* Adds differences to the chain's text. */
+static int read_anonymous(enum family family, struct nft_socket *socket, item_vec *items,
+                          struct error *err)
+{
+    const unsigned all = (1u << (ANONYMOUS_PROTOCOLS + 1)) - 2;
+    vec_each (items, chain) {
+        unsigned protocols = 0;
+        if (!chain->anonymous)
+            continue;
+        if (nft_socket_read_elements(socket, family, RULESET_TABLE, chain->anonymous, on_protocol,
+                                     &protocols, err))
+            return -1;
+        if (protocols != all)
+            xjoin(&chain->text, "with other protocols");
+    }
+    return 0;
+}
+
 /* Also -1 if an element came twice: the kernel was resizing the table and may have skipped others.
  */
 static int read_rules(const struct ruleset *rs, struct nft_socket *socket, item_vec *items,
@@ -279,7 +321,10 @@ static int read_rules(const struct ruleset *rs, struct nft_socket *socket, item_
     for (size_t i = 1; i < items->n; i++)
         if (compare_items(&items->v[i - 1], &items->v[i]) == 0)
             return error_set(err, "the kernel returned elements twice");
-    return nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, items, err);
+    return nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, items, err) ||
+                   read_anonymous(rs->family, socket, items, err)
+               ? -1
+               : 0;
 }
 
 /* ---- what is expected ---- */

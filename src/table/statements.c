@@ -363,6 +363,15 @@ static bool read_match(struct reader *r)
     return true;
 }
 
+const uint8_t anonymous_protocols[ANONYMOUS_PROTOCOLS] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
+
+static bool read_protocols(struct reader *r, uint32_t what)
+{
+    load_meta(r, what, NFT_REG_1);
+    add_lookup(r, ANONYMOUS_SET);
+    return true;
+}
+
 /* Compares a name including its NUL padding; a prefix, "cali*", without. */
 static bool read_interface(struct reader *r, uint32_t op)
 {
@@ -474,6 +483,7 @@ static const struct statement {
 } statements[] = {
     {"meta priority set", read_set_meta, NFT_META_PRIORITY},
     {"meta mark set", read_set_meta, NFT_META_MARK},
+    {"meta l4proto { tcp, udp, sctp }", read_protocols, NFT_META_L4PROTO},
     {"iifname !=", read_interface, NFT_CMP_NEQ},
     {"iifname", read_interface, NFT_CMP_EQ},
     {"update", read_element, NFT_DYNSET_OP_UPDATE},

@@ -59,8 +59,8 @@ struct variable {
     const char *name, *value;
 };
 
-/* The first ones are for lines that are repeated. */
-enum { VARIABLE_PROTOCOL, VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 14 };
+/* The first two are for lines that are repeated. */
+enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 13 };
 
 struct parser {
     struct layout *layout;
@@ -291,18 +291,8 @@ static char *source_text(enum family family, size_t length)
                      address_format(family, &mask, text));
 }
 
-static int take_line_for_protocols(struct parser *p, const char *line, size_t length)
-{
-    static const char *const protocols[] = {"tcp", "udp", "sctp"};
-    int result = 0;
-    for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]) && result == 0; i++) {
-        p->variables[VARIABLE_PROTOCOL].value = protocols[i];
-        result = take_line(p, line, length);
-    }
-    return result;
-}
-
-static int take_line_for_lengths(struct parser *p, const char *line, size_t length)
+/* Repeats a line for each prefix length, longest first. */
+static int take_line_for_each(struct parser *p, const char *line, size_t length)
 {
     const enum family family = p->family;
     int result = 0;
@@ -319,15 +309,12 @@ static int take_line_for_lengths(struct parser *p, const char *line, size_t leng
 
 static int parse_text(struct parser *p, const struct template *from)
 {
+    static const char each[] = "${source}";
     int result = 0, line = 0;
     for (const char *text = from->text; *text && result == 0; line++) {
         const size_t length = strcspn(text, "\n"), blanks = strspn(text, " \t");
-        if (memmem(text, length, "${protocol}", strlen("${protocol}")))
-            result = take_line_for_protocols(p, text, length);
-        else if (memmem(text, length, "${source}", strlen("${source}")))
-            result = take_line_for_lengths(p, text, length);
-        else
-            result = take_line(p, text, length);
+        result = (memmem(text, length, each, strlen(each)) ? take_line_for_each
+                                                           : take_line)(p, text, length);
         char *before = p->comment;
         p->comment = text[blanks] == '#' ? xasprintf("%s%.*s\n", before ? before : "",
                                                      (int)(length - blanks), text + blanks)
@@ -351,8 +338,7 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
         .layout = layout,
         .family = vars->family,
         .err = err,
-        .variables = {[VARIABLE_PROTOCOL] = {"protocol", NULL},
-                      [VARIABLE_SOURCE] = {"source", NULL},
+        .variables = {[VARIABLE_SOURCE] = {"source", NULL},
                       [VARIABLE_LENGTH] = {"length", NULL},
                       {"ip", nft_family_name(vars->family)},
                       {"ip_addr", vars->family == FAMILY_IPV4 ? "ipv4_addr" : "ipv6_addr"},

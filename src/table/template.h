@@ -5,9 +5,9 @@
  *
  * The parser supports what the templates need: a table of maps, sets and chains, one line per rule,
  * comments from # to the end of the line, and the variables of struct layout_vars. A line with an
- * unset variable is dropped, including its block if it opens one. Some lines are repeated: with
- * ${protocol} for tcp, udp and sctp; with ${source} for each prefix length of the family, longest
- * first: ${length} is the length as a classid, ${source} that many bits of the source address.
+ * unset variable is dropped, including its block if it opens one. A line with ${source} is repeated
+ * for each prefix length of the family, longest first: ${length} is the length as a classid,
+ * ${source} that many bits of the source address.
  */
 #ifndef KUBE_NFTD_TABLE_TEMPLATE_H
 #define KUBE_NFTD_TABLE_TEMPLATE_H
@@ -111,8 +111,9 @@ int set_declare(const struct layout_set *layout, struct error *err);
 /** Adds the messages for @layout to @batch: with @sets, also those for its maps and sets. */
 void program_layout(const struct layout *layout, bool sets, struct nft_batch *batch);
 
-/** Likewise for all rules of a chain. */
+/** Likewise for all rules of a chain, and for one rule; its anonymous sets come ahead of it. */
 void program_rules(const struct layout_chain *chain, struct nft_batch *batch);
+void program_rule(struct nftnl_rule *rule, struct nft_batch *batch);
 
 /* ---- statements.c ---- */
 
@@ -120,5 +121,12 @@ void program_rules(const struct layout_chain *chain, struct nft_batch *batch);
  * statement. */
 int statements_add(const char *text, enum family family, struct nftnl_rule *rule,
                    struct error *err);
+
+/* The name of an anonymous set in a rule of a layout; the kernel makes it unique. */
+#define ANONYMOUS_SET "__set%d"
+
+/* The contents of each anonymous set: "meta l4proto { tcp, udp, sctp }". */
+#define ANONYMOUS_PROTOCOLS 3
+extern const uint8_t anonymous_protocols[ANONYMOUS_PROTOCOLS];
 
 #endif

@@ -216,7 +216,7 @@ static void check_in_use(const struct fake_table *table, const struct fake_part 
 void fake_check_batch(const struct fake_table *table, fake_violated_fn violated)
 {
     for (int i = 0; i < FAKE_PARTS; i++) {
-        struct reached reached = {.pairs = {.flags = 0}};
+        struct reached reached = {.pairs = {.id = 0}};
         check_numbered(table, &fake_parts[i], &reached, violated);
         check_in_use(table, &fake_parts[i], &reached, violated);
         fake_free_elements(&reached.pairs);

@@ -106,8 +106,10 @@ static int delete_table(struct application *a)
 static struct fake_set take_set(const struct nftnl_set *from)
 {
     uint32_t flags = nftnl_set_get_u32(from, NFTNL_SET_FLAGS);
-    struct fake_set set = {.flags = flags,
+    struct fake_set set = {.id = nftnl_set_get_u32(from, NFTNL_SET_ID),
+                           .flags = flags,
                            .is_map = flags & NFT_SET_MAP,
+                           .anonymous = flags & NFT_SET_ANONYMOUS,
                            .interval = flags & NFT_SET_INTERVAL,
                            .key_length = nftnl_set_get_u32(from, NFTNL_SET_KEY_LEN)};
     fake_copy_name(set.name, nftnl_set_get_str(from, NFTNL_SET_NAME));
@@ -122,7 +124,16 @@ static bool is_sane(const struct fake_set *set)
 {
     bool data_fits =
         !set->is_map || set->verdicts || (set->data_length > 0 && set->data_length <= FAKE_BYTES);
-    return set->key_length > 0 && set->key_length <= FAKE_BYTES && data_fits;
+    return set->key_length > 0 && set->key_length <= FAKE_BYTES && set->id != 0 && data_fits;
+}
+
+/* By the lowest number that is free. */
+static void name_set(const struct fake_table *table, struct fake_set *set)
+{
+    size_t n = 0;
+    do
+        snprintf(set->name, sizeof(set->name), "__set%zu", n++);
+    while (fake_find_set(table, set->name));
 }
 
 static int new_set(struct application *a, const struct nlmsghdr *message)
@@ -130,12 +141,13 @@ static int new_set(struct application *a, const struct nlmsghdr *message)
     struct nftnl_set *from = nftnl_set_alloc();
     ck_assert_int_ge(nftnl_set_nlmsg_parse(message, from), 0);
     struct fake_set set = take_set(from);
-    const bool has_id = nftnl_set_is_set(from, NFTNL_SET_ID);
     nftnl_set_free(from);
-    if (!has_id || !is_sane(&set))
+    if (!is_sane(&set))
         return EINVAL;
-    if (fake_find_set(a->table, set.name))
+    if (!set.anonymous && fake_find_set(a->table, set.name))
         return EEXIST;
+    if (set.anonymous)
+        name_set(a->table, &set);
     vec_push(&a->table->sets, set);
     a->counts->sets++;
     return 0;
@@ -198,10 +210,14 @@ static int delete_rules(struct application *a, const struct nlmsghdr *message)
 
 static int judge_lookup(struct application *a, const struct nftnl_expr *expr)
 {
-    const struct fake_set *set =
-        fake_find_set(a->table, nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET));
+    struct fake_set *set = fake_find_set(a->table, nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET));
+    if (!set && nftnl_expr_is_set(expr, NFTNL_EXPR_LOOKUP_SET_ID))
+        set = fake_find_set_id(a->table, nftnl_expr_get_u32(expr, NFTNL_EXPR_LOOKUP_SET_ID));
     if (!set)
         return ENOENT;
+    set->bound = true;
+    if (set->anonymous)
+        fake_copy_name(a->rule->anonymous, set->name);
     if (!nftnl_expr_is_set(expr, NFTNL_EXPR_LOOKUP_DREG))
         return 0;
     bool wants_verdict = nftnl_expr_get_u32(expr, NFTNL_EXPR_LOOKUP_DREG) == NFT_REG_VERDICT;
@@ -350,14 +366,17 @@ static void count_elements(struct application *a, const struct fake_set *set, si
         a->counts->deleted += before - after;
     else if (set->verdicts)
         a->counts->verdicts += after - before;
-    else
+    else if (!set->anonymous)
         a->counts->added += after - before;
 }
 
 static int change_elements(struct application *a, const struct nlmsghdr *message, bool add)
 {
     const struct nlattr *list = attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), *at;
+    const struct nlattr *id = attribute(message, NFTA_SET_ELEM_LIST_SET_ID);
     struct fake_set *set = fake_find_set(a->table, string(message, NFTA_SET_ELEM_LIST_SET));
+    if (!set && id)
+        set = fake_find_set_id(a->table, ntohl(mnl_attr_get_u32(id)));
     if (!set)
         return ENOENT;
     ck_assert_ptr_nonnull(list);
@@ -415,6 +434,9 @@ static void add_rejection(struct nft_batch *batch, size_t message, int why)
 static int judge_table(const struct application *a)
 {
     size_t limit = a->grudges->most_chains;
+    vec_each (&a->table->sets, set)
+        if (set->anonymous && !set->bound)
+            return EINVAL;
     return limit > 0 && a->table->chains.n > limit ? EMLINK : 0;
 }
 

@@ -194,8 +194,9 @@ static void run_cmp(struct machine *m, const struct nftnl_expr *expr)
 
 static void run_lookup(struct machine *m, const struct nftnl_expr *expr)
 {
-    const struct fake_set *set =
-        fake_find_set(m->table, nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET));
+    const char *name = nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET);
+    bool anonymous = strcmp(name, "__set%d") == 0;
+    const struct fake_set *set = fake_find_set(m->table, anonymous ? m->rule->anonymous : name);
     FAKE_ASSERT(set);
     const struct fake_element *found =
         fake_lookup(set, place(m, u32(expr, NFTNL_EXPR_LOOKUP_SREG), set->key_length));

@@ -38,12 +38,24 @@ static void add_to_nat(struct nftnl_expr *expr)
                            NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED);
 }
 
-/* What nobody has to say. */
+/* In place, where the new name is no longer: to set it, libnftnl 1.2.4 loses the old one. */
+static void name_anonymous(struct nftnl_expr *expr, const char *name)
+{
+    char *placeholder = (char *)nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET);
+    if (strcmp(placeholder, "__set%d") != 0)
+        return;
+    ck_assert_uint_le(strlen(name), strlen(placeholder));
+    memcpy(placeholder, name, strlen(name) + 1);
+}
+
+/* What nobody has to say; a set that was new in its transaction has a name by now. */
 static int add_to_expression(struct nftnl_expr *expr, void *ctx)
 {
+    const struct fake_rule *from = ctx;
     const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
     if (strcmp(kind, "lookup") == 0) {
         add_zero(expr, NFTNL_EXPR_LOOKUP_FLAGS);
+        name_anonymous(expr, from->anonymous);
     } else if (strcmp(kind, "numgen") == 0) {
         add_zero(expr, NFTNL_EXPR_NG_OFFSET);
     } else if (strcmp(kind, "bitwise") == 0) {
@@ -61,7 +73,7 @@ static int add_to_expression(struct nftnl_expr *expr, void *ctx)
 struct nftnl_rule *fake_give_rule(const struct fake_rule *from)
 {
     struct nftnl_rule *rule = fake_parse_rule(from);
-    nftnl_expr_foreach(rule, add_to_expression, NULL);
+    nftnl_expr_foreach(rule, add_to_expression, (void *)from);
     return rule;
 }
 
@@ -72,6 +84,12 @@ struct operand_search {
     struct nftnl_expr *expr;
     uint16_t attribute; /* 0: the expression as a whole */
 };
+
+static bool is_id(const struct nftnl_expr *expr, uint16_t attribute)
+{
+    return attribute == NFTNL_EXPR_LOOKUP_SET_ID &&
+           strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "lookup") == 0;
+}
 
 /* libnftnl cannot put another expression in its place. */
 static bool is_counter(const struct nftnl_expr *expr, uint16_t attribute)
@@ -85,7 +103,7 @@ static int find_operand(struct nftnl_expr *expr, void *ctx)
     struct operand_search *search = ctx;
     for (uint16_t i = NFTNL_EXPR_BASE; i <= MOST_ATTRIBUTES; i++) {
         bool is_whole = i == MOST_ATTRIBUTES;
-        if (!is_whole && (!nftnl_expr_is_set(expr, i) || is_counter(expr, i)))
+        if (!is_whole && (!nftnl_expr_is_set(expr, i) || is_id(expr, i) || is_counter(expr, i)))
             continue;
         if (search->left-- == 0) {
             search->expr = expr;
@@ -107,7 +125,7 @@ static size_t lowest_byte(const uint8_t *bytes, uint32_t length)
 static void change_operand(struct nftnl_expr *expr, uint16_t attribute)
 {
     uint32_t length = 0;
-    uint8_t *bytes = (uint8_t *)nftnl_expr_get(expr, attribute, &length);
+    uint8_t *bytes = (uint8_t *)nftnl_expr_get(expr, attribute, &length); /* see name_anonymous() */
     bool is_nat = strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "nat") == 0;
     ck_assert(bytes && length > 0);
     bytes[lowest_byte(bytes, length)] ^=

@@ -49,8 +49,9 @@ struct fake_element {
 
 struct fake_set {
     char name[FAKE_NAME_SIZE];
+    uint32_t id; /* in its transaction */
     uint32_t flags;
-    bool is_map, verdicts;
+    bool is_map, verdicts, anonymous, bound;
     bool interval;
     size_t key_length, data_length;
     struct hash_table elements, ends; /* struct fake_element; of ranges the starts, and the ends */
@@ -58,6 +59,7 @@ struct fake_set {
 
 struct fake_rule {
     char chain[FAKE_NAME_SIZE];
+    char anonymous[FAKE_NAME_SIZE]; /* the set that it looks into by its number */
     struct nlmsghdr *message;
     struct nlmsghdr *before; /* the last change of another program; NULL if there was none */
 };
@@ -94,6 +96,7 @@ void fake_copy_table(struct fake_table *to, const struct fake_table *from);
 void fake_free_elements(struct fake_set *set);
 
 struct fake_set *fake_find_set(const struct fake_table *table, const char *name);
+struct fake_set *fake_find_set_id(const struct fake_table *table, uint32_t id);
 struct fake_chain *fake_find_chain(const struct fake_table *table, const char *name);
 bool fake_has_rules(const struct fake_table *table, const char *chain);
 void fake_add_rule(struct fake_table *table, const struct fake_rule *from);

@@ -72,6 +72,7 @@ static void copy_set(struct fake_table *to, const struct fake_set *from)
 {
     struct fake_set copy = *from;
     copy.elements = copy.ends = (struct hash_table){.n = 0};
+    copy.id = 0;
     hash_table_each (&from->elements, const struct fake_element, e)
         fake_insert(&copy, e);
     hash_table_each (&from->ends, const struct fake_element, e)
@@ -101,6 +102,14 @@ struct fake_set *fake_find_set(const struct fake_table *table, const char *name)
     return NULL;
 }
 
+struct fake_set *fake_find_set_id(const struct fake_table *table, uint32_t id)
+{
+    vec_each (&table->sets, set)
+        if (id && set->id == id)
+            return set;
+    return NULL;
+}
+
 struct fake_chain *fake_find_chain(const struct fake_table *table, const char *name)
 {
     vec_each (&table->chains, chain)
@@ -117,11 +126,21 @@ bool fake_has_rules(const struct fake_table *table, const char *chain)
     return false;
 }
 
+static void drop_anonymous(struct fake_table *table, const char *name)
+{
+    struct fake_set *set = *name ? fake_find_set(table, name) : NULL;
+    if (!set)
+        return;
+    fake_free_elements(set);
+    *set = table->sets.v[--table->sets.n];
+}
+
 void fake_flush_chain(struct fake_table *table, const char *chain)
 {
     size_t kept = 0;
     vec_each (&table->rules, rule) {
         if (strcmp(rule->chain, chain) == 0) {
+            drop_anonymous(table, rule->anonymous);
             fake_free_rule(rule);
         } else {
             table->rules.v[kept++] = *rule;

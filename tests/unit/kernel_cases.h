@@ -188,7 +188,7 @@ static inline void case_rule(char *words, FILE *out)
     struct nftnl_rule *rule = nftnl_rule_alloc();
     nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
     ck_assert_int_eq(statements_add(text, case_family(), rule, &err), 0);
-    nft_batch_add_rule(&batch, rule);
+    program_rule(rule, &batch);
     nftnl_rule_free(rule);
     free(text);
 }

@@ -5,6 +5,8 @@
  */
 #include "kernel_cases.h"
 
+#include <libnftnl/set.h>
+
 #include "fake_kernel.h"
 
 static void setup(void)
@@ -199,6 +201,20 @@ EACH_FAMILY(what_is_refused_does_not_count)
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
     ck_assert_uint_eq(fake_kernel_counts()->added, 0);
+}
+
+EACH_FAMILY(an_anonymous_set_that_no_rule_uses)
+{
+    enum family family = (enum family)_i;
+    begin(family);
+    char name[] = ANONYMOUS_SET, type[] = "type inet_proto";
+    const struct layout_set layout = {.name = name, .declaration = type, .set = nftnl_set_alloc()};
+    ck_assert_int_eq(set_declare(&layout, &err), 0);
+    nftnl_set_set_u32(layout.set, NFTNL_SET_ID, 1);
+    nftnl_set_set_u32(layout.set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
+    nft_batch_add_set(&batch, layout.set);
+    nftnl_set_free(layout.set);
+    ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
 }
 
 TEST(faults)
