@@ -104,7 +104,7 @@ static bool read_zone(const char *text, int64_t *ahead)
     const char *rest = read_numbers(text + 1, "00:00", n);
     if (!rest || *rest || n[0] > 23 || n[1] > 59)
         return false;
-    *ahead = (*text == '-' ? -60 : 60) * (n[0] * 60 + n[1]);
+    *ahead = (n[0] * 60 + n[1]) * (*text == '-' ? INT64_C(-60) : INT64_C(60));
     return true;
 }
 

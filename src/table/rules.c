@@ -31,17 +31,13 @@ struct item {
 /* The kernel's version, or that of the templates: sorted by name. */
 typedef VEC(struct item) item_vec;
 
-static void free_item(struct item *item)
-{
-    free(item->name);
-    free(item->text);
-    free(item->anonymous);
-}
-
 static void free_items(item_vec *items)
 {
-    vec_each (items, item)
-        free_item(item);
+    vec_each (items, item) {
+        free(item->name);
+        free(item->text);
+        free(item->anonymous);
+    }
     vec_free(items);
 }
 
@@ -381,14 +377,17 @@ static void expect(struct repair *r)
  * them. Returns whether any exist. */
 static bool drop_strangers(struct repair *r)
 {
-    size_t n = 0, all = r->found.n;
+    item_vec kept = {0}, strangers = {0};
     vec_each (&r->found, item)
         if (item->map || has_hook(item) || find(&r->expected, item->name))
-            r->found.v[n++] = *item;
+            vec_push(&kept, *item);
         else
-            free_item(item);
-    r->found.n = n;
-    return n < all;
+            vec_push(&strangers, *item);
+    vec_free(&r->found);
+    r->found = kept;
+    const bool some = strangers.n > 0;
+    free_items(&strangers);
+    return some;
 }
 
 /* Reads until the rules are the expected ones, or equal those of the last read: another daemon may
