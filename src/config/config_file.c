@@ -138,15 +138,12 @@ static void drop_flags(struct configuration *configuration)
     free(names);
 }
 
-int configuration_read_file(struct configuration *configuration, struct error *err)
+int configuration_read(struct configuration *configuration, const char *path, const char *text,
+                       size_t length, struct error *err)
 {
     struct file_reader reader = {.configuration = configuration};
-    const char *path = configuration_value(configuration, "config");
-    if (!*path)
-        return 0;
     drop_flags(configuration);
-    char *text = file_read(path, MOST_BYTES, err);
-    cJSON *root = text ? yaml_parse(text, strlen(text), true, err) : NULL;
+    cJSON *root = yaml_parse(text, length, true, err);
     int result = root ? read_root(&reader, root, err) : -1;
     const char *unknown = reader.unknown, *duplicate = reader.duplicate;
     if (result == 0 && (unknown || duplicate))
@@ -155,9 +152,19 @@ int configuration_read_file(struct configuration *configuration, struct error *e
                            unknown && duplicate ? ";" : "",
                            duplicate ? " duplicate fields, the last one is used: " : "",
                            duplicate ? duplicate : "");
-    free(text);
     cJSON_Delete(root);
     free(reader.unknown);
     free(reader.duplicate);
+    return result;
+}
+
+int configuration_read_file(struct configuration *configuration, struct error *err)
+{
+    const char *path = configuration_value(configuration, "config");
+    if (!*path)
+        return 0;
+    char *text = file_read(path, MOST_BYTES, err);
+    const int result = text ? configuration_read(configuration, path, text, strlen(text), err) : -1;
+    free(text);
     return result ? error_prefix(err, "--config %s", path) : 0;
 }

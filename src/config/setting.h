@@ -160,9 +160,13 @@ void configuration_set(struct configuration *configuration, const struct setting
 void configuration_note(struct configuration *configuration, enum log_level level,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/** Reads the file of --config, if any. It overrides flags, except those that apply despite a file.
- * Unknown and duplicate fields (the last one wins) become one note. -1 for a wrong kind or version,
- * or a value of the wrong type: the error names file and field. */
+/** Reads a configuration file's @text. It overrides flags, except those that apply despite a file.
+ * Unknown and duplicate fields (the last one wins) become one note, which names @path. -1 for a
+ * wrong kind or version, or a value of the wrong type: the error names the field. */
+int configuration_read(struct configuration *configuration, const char *path, const char *text,
+                       size_t length, struct error *err);
+
+/** Reads the file of --config, if any; errors name it. */
 int configuration_read_file(struct configuration *configuration, struct error *err);
 
 /** Checks all values and fills in defaults (docs/behaviour.md 8.2); adds remarks to the notes.

@@ -20,7 +20,7 @@ static cJSON *read_all(const char *text, size_t length, struct error *err)
     if (configuration_read(&configuration, "fuzz", text, length, err) == 0 &&
         configuration_complete(&configuration, err) == 0) {
         tree = configuration_tree(&configuration);
-        configuration_land(&configuration, &options);
+        configuration_store(&configuration, &options);
     }
     options_clear(&options);
     configuration_clear(&configuration);
