@@ -304,6 +304,7 @@ static int take_line_for_each(struct parser *p, const char *line, size_t length)
         free(source);
         free(text);
     }
+    p->variables[VARIABLE_SOURCE].value = p->variables[VARIABLE_LENGTH].value = NULL;
     return result;
 }
 
