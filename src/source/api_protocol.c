@@ -49,6 +49,26 @@ const struct api_resource *collection_resource(enum object_kind kind)
     return &collections[kind].resource;
 }
 
+/* The length of @text if it is a decimal number without leading zeros, else 0. */
+static size_t decimal_length(const char *text)
+{
+    size_t length = strspn(text, "0123456789");
+    return text[length] || (*text == '0' && length > 1) ? 0 : length;
+}
+
+enum version_order version_order(const char *version, const char *other)
+{
+    size_t length = decimal_length(version), other_length = decimal_length(other);
+    int order = strcmp(version, other);
+    if (order == 0)
+        return VERSION_REACHED;
+    if (length == 0 || other_length == 0)
+        return VERSION_UNKNOWN;
+    if (length != other_length)
+        return length < other_length ? VERSION_BEFORE : VERSION_REACHED;
+    return order < 0 ? VERSION_BEFORE : VERSION_REACHED;
+}
+
 /* Appends a query parameter to @path. */
 static void add(char **path, const char *key, const char *value)
 {
@@ -85,6 +105,13 @@ char *collection_list_path(const struct collection *collection, const char *vers
         add(&path, "limit", PAGE_SIZE);
     if (token)
         add(&path, "continue", token);
+    return path;
+}
+
+char *collection_version_path(const struct collection *collection)
+{
+    char *path = selected_path(collection);
+    add(&path, "limit", "1");
     return path;
 }
 

@@ -27,12 +27,26 @@ struct collection {
 char *collection_list_path(const struct collection *collection, const char *version, bool limited,
                            const char *token);
 
+/** The path of a list of one object of the newest state, for the caller to free: the cheapest
+ * question for the server's current version. */
+char *collection_version_path(const struct collection *collection);
+
 /**
  * The path of a watch from @version for @seconds, for the caller to free. @initial requests all
  * objects first (a streamed list); then @version means "not older than", or NULL for the newest.
  */
 char *collection_watch_path(const struct collection *collection, const char *version,
                             unsigned seconds, bool initial);
+
+/* Where a version lies in the server's history, compared with another one. */
+enum version_order {
+    VERSION_REACHED, /* it is the same or a later one */
+    VERSION_BEFORE,
+    VERSION_UNKNOWN, /* they differ, and are not both decimal numbers */
+};
+
+/** Compares two versions of one collection: as numbers if both are decimal (KEP-5504). */
+enum version_order version_order(const char *version, const char *other);
 
 /** The encoding of an answer with this Content-Type; JSON for NULL and unknown types. */
 enum encoding encoding_of(const char *content_type);

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Reads one collection and then follows its changes, forever (docs/behaviour.md 10.2). At most one
- * of three requests is open; they pass through these states:
+ * of four requests is open; they pass through these states:
  *
  *     stream  CONNECTING --200--> STREAMING --end mark--> WATCHING, in the same answer
  *     list    CONNECTING --200--> LISTING --each page--> CONNECTING ... --last--> the watch
- *     watch   CONNECTING --200--> WATCHING --ended, cut--> the watch, from the last version seen
+ *     watch   CONNECTING --200--> WATCHING --ended by time--> the watch, from the last version seen
+ *                                          --ended, cut--> the check
+ *     check   CONNECTING --200--> LISTING --has our version--> the watch
+ *                                         --has not--> the stream, without a version
+ *
+ * A watch from a version that the server does not have is silent, not an error. That is so after
+ * its store was restored from a backup or emptied, and at another server that has not come as far.
+ * So wherever that may have happened the server's own version is compared with ours before a watch
+ * goes on: after every end but that by its time, and if a watch then brings nothing new.
  *
  * After a missing answer, a rejection, a cut or garbage, the next request (at once, or after
  * BACKING_OFF) is:
  *
  *     stream  the list, if the server answers but does not stream; else the stream
  *     list    the stream
- *     watch   the watch; the stream, if the server cannot continue from that version
+ *     watch,  the check; the stream, if the server cannot continue from our version
+ *     check
  *
  * Owns at most one request, one timer and the contents read so far; all objects are with the sink.
  * The sink gets a stream or list only when complete, and nothing while the server is away. Errors
@@ -35,6 +44,11 @@
 #define WATCH_MAX 600
 /* Otherwise its clock or the connection is broken. */
 #define WATCH_GRACE 30.0
+/* The server may end a watch so many seconds before its time, by another clock. */
+#define WATCH_EARLY 1.0
+/* A watch whose version is not confirmed is given up after so many seconds without a later one. The
+ * server sends a bookmark each minute. */
+#define CONFIRM_WITHIN 90.0
 /* A healthy server sends the headers of a watch at once. Longer than the connect timeout, so that a
  * failed connection is reported as such. The server itself aborts lists after 60 s. */
 #define ANSWER_TIMEOUT 31.0
@@ -56,7 +70,7 @@
 /* Events reported per answer: a server may send a million bad objects. */
 #define REPORTED_LIMIT 100
 
-static const char *const purpose_names[] = {"stream", "list", "watch"};
+static const char *const purpose_names[] = {"stream", "list", "watch", "check"};
 static const char *const state_names[] = {"new",     "connecting", "streaming",
                                           "listing", "watching",   "backing off"};
 
@@ -64,6 +78,12 @@ static const char *const state_names[] = {"new",     "connecting", "streaming",
 static const char *resource_of(const struct reflector *r)
 {
     return r->retry.resource->name;
+}
+
+/* Whether the open request is answered by a list. */
+static bool is_listing(const struct reflector *r)
+{
+    return r->purpose == LIST || r->purpose == CHECK;
 }
 
 /* The only place that changes the state. */
@@ -120,6 +140,7 @@ static void take_contents(struct reflector *r, char **version)
     r->version = *version;
     *version = NULL;
     r->version_unusable = false;
+    r->confirmed = true;
     r->restreamed = false;
     r->stats.answered = true;
     sink->replace(sink->ctx, r->collection.kind, &contents->objects);
@@ -164,7 +185,10 @@ static void prove(struct reflector *r)
         start_timer(r, SILENCE_TIMEOUT);
         return;
     }
-    ev_timer_stop(r->loop, &r->timer);
+    if (r->confirmed)
+        ev_timer_stop(r->loop, &r->timer);
+    else
+        start_timer(r, CONFIRM_WITHIN);
     if (retry_clear(&r->retry))
         log_info(LOG, "watching again resource=%s", resource_of(r));
 }
@@ -197,21 +221,47 @@ static int take_initial_event(struct reflector *r, struct watch_event *event, st
     return 0;
 }
 
-static void take_change(struct reflector *r, struct watch_event *event)
+/* Whether the server's history is not the one that our version is of; logs it. */
+static bool is_rewound(struct reflector *r, const char *version)
+{
+    if (version_order(version, r->version) != VERSION_BEFORE)
+        return false;
+    log_warn(LOG,
+             "the server's history went back: reading everything again resource=%s version=%s "
+             "before=%s",
+             resource_of(r), version, r->version);
+    return true;
+}
+
+/* Takes the version of an event. */
+static void move_on(struct reflector *r, char **version)
+{
+    bool was_confirmed = r->confirmed;
+    r->confirmed |= strcmp(*version, r->version) != 0;
+    free(r->version);
+    r->version = *version;
+    *version = NULL;
+    if (r->confirmed && !was_confirmed && r->proven)
+        ev_timer_stop(r->loop, &r->timer);
+}
+
+static int take_change(struct reflector *r, struct watch_event *event)
 {
     struct object *object = &event->object;
+    if (event->version && is_rewound(r, event->version)) {
+        r->rewound = true;
+        return -1;
+    }
     if (event->type != WATCH_BOOKMARK)
         r->stats.events++;
     if (event->type == WATCH_REMOVE)
         r->sink->remove(r->sink->ctx, object->kind, object->id);
     else if (object->id)
         r->sink->put(r->sink->ctx, object);
-    if (event->version) {
-        free(r->version);
-        r->version = event->version;
-        event->version = NULL;
-    }
+    if (event->version)
+        move_on(r, &event->version);
     prove(r);
+    return 0;
 }
 
 /* A bad object affects only itself. All nodes get the same one. */
@@ -239,14 +289,15 @@ static void report_bad(struct reflector *r, const struct watch_event *event)
 static int take_event(void *ctx, struct watch_event *event, struct error *err)
 {
     struct reflector *r = ctx;
+    if (r->purpose == CHECK) /* only the version of the list counts */
+        return 0;
     if (event->type == WATCH_BAD)
         report_bad(r, event);
     if (r->purpose == LIST)
         return add_content(&r->contents, &event->object, false, err);
     if (r->state == STATE_STREAMING)
         return take_initial_event(r, event, err);
-    take_change(r, event);
-    return 0;
+    return take_change(r, event);
 }
 
 /* ---- the end of a request and the next one ---- */
@@ -260,6 +311,7 @@ struct ending {
         UNANSWERED, /* or it could not be sent */
         STALLED,    /* we gave up */
         UNREADABLE, /* we abandoned the answer */
+        REWOUND,    /* the server's version is below ours */
     } how;
     const struct api_status *status; /* of REJECTED; else NULL */
     bool in_event;                   /* it came as an ERROR event */
@@ -280,7 +332,8 @@ static bool is_harmless(const struct reflector *r, const struct ending *ending)
 /* Whether the server has forgotten our resource version, or has not reached it. */
 static bool is_version_error(const struct ending *ending)
 {
-    return ending->status && (ending->status->expired || ending->status->too_large);
+    return ending->how == REWOUND ||
+           (ending->status && (ending->status->expired || ending->status->too_large));
 }
 
 static void log_ending(struct reflector *r, const struct ending *ending)
@@ -400,13 +453,34 @@ static void after_list(struct reflector *r, const struct ending *ending)
 static bool may_watch_again(const struct ending *ending)
 {
     long code = ending->status ? ending->status->code : 0;
-    if (!ending->status)
-        return ending->how != UNREADABLE;
     if (is_version_error(ending))
         return false;
+    if (!ending->status)
+        return ending->how != UNREADABLE;
     if (ending->in_event)
         return code == 429;
     return code == 401 || code == 403 || code == 404 || code == 429 || code >= 500;
+}
+
+/* The watch cannot go on, or the check has no answer. */
+static void without_watch(struct reflector *r, const struct ending *ending)
+{
+    r->version_unusable |= ending->how == REWOUND || (ending->status && ending->status->too_large);
+    if (is_version_error(ending) && !r->relisted) {
+        r->relisted = true;
+        send_request(r, STREAM);
+    } else {
+        log_and_back_off(r, may_watch_again(ending) ? CHECK : STREAM, ending);
+    }
+}
+
+/* The end that tells nothing of the server: its next answer will be by the same history, if nothing
+ * else happens at the same time. The next watch must confirm that. */
+static bool ended_by_time(struct reflector *r, const struct ending *ending)
+{
+    bool by_time = ending->how == COMPLETE && clock_monotonic() >= r->full_time - WATCH_EARLY;
+    r->confirmed &= !by_time;
+    return by_time;
 }
 
 static void after_watch(struct reflector *r, const struct ending *ending)
@@ -421,18 +495,28 @@ static void after_watch(struct reflector *r, const struct ending *ending)
             retry_log_failed(&r->retry, verb_of(r), "it ended at once without an event", why);
         else
             log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), why);
-        if (r->proven && r->short_watches <= SHORT_WATCHES_LIMIT)
-            send_request(r, WATCH);
+        if (!r->proven || r->short_watches > SHORT_WATCHES_LIMIT)
+            back_off(r, CHECK, -1);
         else
-            back_off(r, WATCH, -1);
-        return;
-    }
-    r->version_unusable |= ending->status && ending->status->too_large;
-    if (is_version_error(ending) && !r->relisted) {
-        r->relisted = true;
-        send_request(r, STREAM);
+            send_request(r, ended_by_time(r, ending) ? WATCH : CHECK);
     } else {
-        log_and_back_off(r, may_watch_again(ending) ? WATCH : STREAM, ending);
+        without_watch(r, ending);
+    }
+}
+
+static void after_check(struct reflector *r, const struct ending *ending)
+{
+    static const struct ending rewound = {.how = REWOUND, .why = "the server's history went back"};
+    static const struct ending unknown = {.how = REWOUND, .why = "its version is not a number"};
+    if (ending->how != COMPLETE) {
+        without_watch(r, ending);
+    } else if (is_rewound(r, r->reader.version)) {
+        without_watch(r, &rewound);
+    } else if (version_order(r->reader.version, r->version) == VERSION_UNKNOWN) {
+        without_watch(r, &unknown);
+    } else {
+        r->confirmed = true;
+        send_request(r, WATCH);
     }
 }
 
@@ -447,6 +531,8 @@ static void proceed(struct reflector *r, const struct ending *ending)
         after_stream(r, ending);
     else if (r->purpose == LIST)
         after_list(r, ending);
+    else if (r->purpose == CHECK)
+        after_check(r, ending);
     else
         after_watch(r, ending);
 }
@@ -459,6 +545,7 @@ static char *prepare(struct reflector *r, double *timeout)
     unsigned seconds = WATCH_MIN + arc4random_uniform(WATCH_MAX - WATCH_MIN + 1);
     const char *version = r->version_unusable ? NULL : r->version;
     *timeout = seconds + WATCH_GRACE;
+    r->watch_seconds = seconds;
     switch (r->purpose) {
     case STREAM:
         r->received = 0;
@@ -466,6 +553,11 @@ static char *prepare(struct reflector *r, double *timeout)
         return collection_watch_path(&r->collection, version, seconds, true);
     case WATCH:
         return collection_watch_path(&r->collection, r->version, seconds, false);
+    case CHECK:
+        r->received = 0;
+        object_reader_reset(&r->reader);
+        *timeout = LIST_ANSWER_TIMEOUT;
+        return collection_version_path(&r->collection);
     case LIST:
         break;
     }
@@ -482,8 +574,9 @@ static void on_opened(void *ctx, enum encoding encoding)
     r->opened_at = clock_monotonic();
     r->encoding = encoding;
     r->stats.encoding = encoding_name(encoding);
-    object_reader_begin(&r->reader, encoding, r->purpose == LIST);
-    if (r->purpose == LIST) {
+    r->full_time = r->opened_at + r->watch_seconds;
+    object_reader_begin(&r->reader, encoding, is_listing(r));
+    if (is_listing(r)) {
         enter(r, STATE_LISTING);
         start_timer(r, SILENCE_TIMEOUT);
     } else if (r->purpose == STREAM) {
@@ -501,11 +594,11 @@ static int on_data(void *ctx, const char *bytes, size_t length)
     struct reflector *r = ctx;
     bool streaming = r->state == STATE_STREAMING && r->proven;
     r->stats.received[r->encoding] += length;
-    if (r->purpose == LIST || streaming) {
+    if (is_listing(r) || streaming) {
         double left = r->opened_at + CONTENTS_TIMEOUT - clock_monotonic();
         start_timer(r, fmax(fmin(left, SILENCE_TIMEOUT), 0));
     }
-    if (r->purpose == LIST || r->state == STATE_STREAMING) {
+    if (is_listing(r) || r->state == STATE_STREAMING) {
         r->received += length;
         if (r->received > CONTENTS_LIMIT)
             return error_set(&r->broken, "it has more than %zu MiB", CONTENTS_LIMIT >> 20);
@@ -522,9 +615,11 @@ static void on_done(void *ctx, const struct api_status *status)
     struct api_status event = {0};
     r->request = NULL;
     ev_timer_stop(r->loop, &r->timer);
-    if (r->purpose == LIST && status->code == 200 && !status->transport)
+    if (is_listing(r) && status->code == 200 && !status->transport)
         object_reader_end_page(&r->reader, &r->broken);
-    if (r->purpose != LIST && r->reader.rejected) {
+    if (r->rewound) {
+        ending = (struct ending){.how = REWOUND, .why = "the server's history went back"};
+    } else if (!is_listing(r) && r->reader.rejected) {
         event = r->reader.status; /* the next answer clears the reader's own */
         r->reader.status = (struct api_status){0};
         ending = (struct ending){REJECTED, &event, true, NULL};
@@ -551,9 +646,12 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)events;
     if (r->state == STATE_BACKING_OFF)
         send_request(r, r->purpose);
-    else if (r->state == STATE_WATCHING || (r->state == STATE_STREAMING && !r->proven))
+    else if (!r->proven && (r->state == STATE_WATCHING || r->state == STATE_STREAMING))
         prove(r);
-    else {
+    else if (r->state == STATE_WATCHING) {
+        apiserver_cancel(r->request);
+        send_request(r, CHECK);
+    } else {
         const struct ending ending = {.how = STALLED,
                                       .why = r->state == STATE_CONNECTING ? "no answer in time"
                                                                           : "the answer stalled"};
@@ -572,6 +670,7 @@ static void send_request(struct reflector *r, enum purpose purpose)
     r->purpose = purpose;
     r->proven = false;
     r->reader.rejected = false;
+    r->rewound = false;
     error_clear(&r->broken);
     if (purpose != LIST || !r->reader.token) /* the pages of a list are one answer */
         r->bad_reported = 0;
@@ -580,7 +679,7 @@ static void send_request(struct reflector *r, enum purpose purpose)
     r->request = apiserver_send(r->apiserver, path, NULL, timeout, &ops, r, &err);
     free(path);
     if (r->request) {
-        start_timer(r, purpose == LIST ? LIST_ANSWER_TIMEOUT : ANSWER_TIMEOUT);
+        start_timer(r, is_listing(r) ? LIST_ANSWER_TIMEOUT : ANSWER_TIMEOUT);
     } else {
         const struct ending ending = {.how = UNANSWERED, .why = err.text};
         proceed(r, &ending);

@@ -16,6 +16,7 @@ enum purpose {
     STREAM, /* all objects, as initial events; afterwards a WATCH */
     LIST,   /* all objects, by pages */
     WATCH,  /* changes since a version */
+    CHECK,  /* whether the server has our version: the server's own, by a list of one object */
 };
 
 /*
@@ -37,7 +38,7 @@ enum reflector_state {
     STATE_NEW,
     STATE_CONNECTING, /* no 200 yet */
     STATE_STREAMING,  /* receiving initial events */
-    STATE_LISTING,    /* receiving a page */
+    STATE_LISTING,    /* receiving a page, or the answer to a check */
     STATE_WATCHING,
     STATE_BACKING_OFF,
 };
@@ -54,13 +55,18 @@ struct reflector {
     /* BACKING_OFF: the end of the wait. CONNECTING, STREAMING, LISTING: the timeout for more data.
      * WATCHING, and STREAMING at first: when the answer counts as proven. */
     struct ev_timer timer;
-    double opened_at; /* when the 200 came; clock_monotonic */
+    double opened_at;       /* when the 200 came; clock_monotonic */
+    unsigned watch_seconds; /* requested */
+    double full_time;       /* when the server ends the watch by itself; clock_monotonic */
 
     char *version; /* of the last contents or event; NULL: none yet */
     /* The server rejected that version: request the newest state until contents arrive. */
     bool version_unusable;
+    /* The server has our version: by the contents, a check, or a later version in this watch. */
+    bool confirmed;
+    bool rewound;           /* an event of the current answer is older than our version */
     bool listed;            /* contents came by a list, and no watch was opened since */
-    bool relisted;          /* a watch was rejected as too old; none lasted since, no back-off */
+    bool relisted;          /* our version was of no use; no watch lasted since, no back-off */
     bool restreamed;        /* a stream was cut and restarted at once; no contents since */
     bool proven;            /* the watch or stream has lasted or delivered something */
     unsigned absent;        /* how often the server lacked an API that is optional */

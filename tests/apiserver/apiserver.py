@@ -225,6 +225,14 @@ class ApiServer:
         """No resourceVersion and no continue token given out so far is good any more."""
         self.call(self.store.expire)
 
+    def backup(self):
+        return self.call(self.store.backup)
+
+    def restore(self, backup=None):
+        """The store goes back to @backup, or is emptied; a server that is not stopped ends its watches."""
+        self.call(self.store.restore, backup)
+        self.close_watches("clean")
+
     # Faults
 
     def _tell_watches(self, what):

@@ -196,6 +196,18 @@ class Store:
         self.version += 1
         self.floor = self.version
 
+    def backup(self):
+        """All there is, for restore()."""
+        return self.version, copy.deepcopy(self.objects)
+
+    def restore(self, backup=None):
+        """Goes back to @backup, or to an empty store: the versions given out since are from the future, and will
+        be given out again. The server ends its watches by itself when this happens below it."""
+        self.version, objects = backup or (1, {})
+        self.floor = self.version
+        self.objects = {resource.kind: copy.deepcopy(objects.get(resource.kind, {})) for resource in RESOURCES}
+        self.history.clear()
+
     def items(self, kind, version=None):
         """[(key, object)] by key, now or at an older @version."""
         state = dict(self.objects[kind])

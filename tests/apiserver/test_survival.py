@@ -274,6 +274,71 @@ def rolling_restart(world, how):
         assert world.counted("lists") == lists
 
 
+# A history that goes back
+
+def go_back(world, backup):
+    """@backup is restored, None empties the store, and what comes next is below the versions of before."""
+    world.server.restore(backup)
+    world.server.put(node(), service("echo", *ECHO), endpoint_slice(ECHO_ENDPOINT, name="echo"),
+                     service("later", "10.96.0.12"), endpoint_slice("10.1.0.12", name="later"))
+
+
+@contextlib.contextmanager
+def newer_than_a_backup(world):
+    """Gives a backup that lacks some of what the daemon has by now, and has something else; then waits for all
+    contents once more and the right table."""
+    server = world.server
+    server.put(service("vanished", "10.96.0.11"), endpoint_slice("10.1.0.11", name="vanished"))
+    backup = server.backup()
+    server.delete("Service", "shop", "vanished")
+    server.put(service("lost", "10.96.0.13"), endpoint_slice("10.1.0.9"))
+    server.call(Changes(server.store, 1911).make, 100)
+    world.settle()
+    world.prove()
+    lists = world.counted("lists")
+    yield backup
+    world.settle()
+    world.grown(lists, "lists", kinds=KINDS)
+    for kind in KINDS:
+        assert world.daemon.lines(f"history went back.* resource={kind}")
+    world.prove()
+    assert world.counted("lists") == {kind: count + 1 for kind, count in lists.items()}
+    world.server.put(endpoint_slice("10.1.0.14", name="later"))
+    world.settle()
+
+
+def history_goes_back(world, what, how):
+    """While the server is stopped, below a server that goes on, or while it knows no rights at first."""
+    server = world.server
+    with world.run(), newer_than_a_backup(world) as backup:
+        if how != "running":
+            server.stop()
+        go_back(world, backup if what == "restored" else None)
+        if how == "forbidden":
+            server.forbid_for(2)
+        if how != "running":
+            server.start()
+
+
+def older_member(world, how):
+    """A balancer goes on to a server that has an older history, and then back."""
+    newer = world.server
+    with apiserver.ApiServer(newer.certs) as older, Relay(newer.port) as relay, world.run(url=relay.url):
+        with newer_than_a_backup(world) as backup:
+            world.server = older
+            go_back(world, backup)
+            relay.port = older.port
+            newer.restart(how)
+        # It catches up, and the daemon with it.
+        world.server.restore(newer.backup())
+        world.server = newer
+        world.settle()
+        relay.port = newer.port
+        older.restart(how)
+        newer.put(endpoint_slice("10.1.0.15"))
+        world.settle()
+
+
 # Faults
 
 def nothing_before_both_are_complete(world, kind):
@@ -500,6 +565,9 @@ CASES = {
     "restarts with a newer history": (restarts_with_a_newer_history,),
     **{f"rolling restart, {how}": (rolling_restart, how)
        for how in ("kill", "clean", "reset", "mid-event", "goaway")},
+    **{f"history goes back: {what}, {how}": (history_goes_back, what, how)
+       for what in ("restored", "emptied") for how in ("stopped", "running", "forbidden")},
+    **{f"an older member, {how}": (older_member, how) for how in ("kill", "clean")},
     **{f"nothing before {kind} are complete": (nothing_before_both_are_complete, kind) for kind in MAIN},
     "dripping stream": (dripping_contents, None),
     "dripping list": (dripping_contents, "refused"),
