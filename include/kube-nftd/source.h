@@ -95,6 +95,8 @@ struct api_status {
     char *message;         /* owned, of limited length: the first line of what the server says about
                               an error; never NULL, may be "" */
     double retry_after;    /* seconds to wait as requested by the server, or -1 */
+    double wait;           /* no answer: seconds to wait, the same for all requests; else 0 */
+    bool starting;         /* the server was away a short while ago: rejections may pass soon */
     bool expired;          /* the resourceVersion or page is older than the server's history */
     bool too_large;        /* the resourceVersion is from the server's future */
     bool exists;           /* an object of that name exists */

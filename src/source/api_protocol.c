@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
+#include "server_backoff.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -336,26 +337,25 @@ double retry_spread(void)
     return (double)arc4random() / UINT32_MAX;
 }
 
-static void reset_backoff(struct retry *retry, double now)
+void backoff_reset(struct backoff *backoff, double now)
 {
-    retry->wait = BACKOFF_FIRST;
-    retry->started = now;
+    *backoff = (struct backoff){.wait = BACKOFF_FIRST, .started = now};
+}
+
+double backoff_next(struct backoff *backoff, double now, double spread)
+{
+    if (now - backoff->started > BACKOFF_START_OVER)
+        backoff_reset(backoff, now);
+    double wait = backoff->wait * (1 + spread);
+    backoff->wait = fmin(backoff->wait * BACKOFF_FACTOR, BACKOFF_MOST);
+    return wait;
 }
 
 void retry_init(struct retry *retry, const char *subsystem, const struct api_resource *resource,
                 double now)
 {
     *retry = (struct retry){.subsystem = subsystem, .resource = resource};
-    reset_backoff(retry, now);
-}
-
-double retry_backoff(struct retry *retry, double now, double spread)
-{
-    if (now - retry->started > BACKOFF_START_OVER)
-        reset_backoff(retry, now);
-    double wait = retry->wait * (1 + spread);
-    retry->wait = fmin(retry->wait * BACKOFF_FACTOR, BACKOFF_MOST);
-    return wait;
+    backoff_reset(&retry->backoff, now);
 }
 
 bool retry_clear(struct retry *retry)
@@ -409,15 +409,19 @@ double retry_write_wait(struct retry *retry, const char *verb, const struct api_
         retry_log_rejected(retry, verb, status);
     if (status->retry_after > 0)
         return retry_after_wait(status->retry_after);
+    if (status->wait > 0)
+        return status->wait;
+    if (status->starting)
+        return server_backoff_short(retry_spread());
     if (status->code != 403)
-        return retry_backoff(retry, now, retry_spread());
+        return backoff_next(&retry->backoff, now, retry_spread());
     retry->forbidden_wait = fmin(fmax(2 * retry->forbidden_wait, FORBIDDEN_FIRST), FORBIDDEN_MOST);
     return retry->forbidden_wait * (1 + retry_spread() / 10);
 }
 
 void retry_write_done(struct retry *retry, double now)
 {
-    reset_backoff(retry, now);
+    backoff_reset(&retry->backoff, now);
     retry->forbidden_wait = 0;
     if (retry_clear(retry))
         log_info(retry->subsystem, "the server accepts %s again", retry->resource->name);

@@ -78,15 +78,30 @@ size_t text_cut(const char *text, size_t length, size_t limit);
 
 /* ---- retries ---- */
 
+/* How long to wait after failures in a row. */
+struct backoff {
+    double wait;    /* the next one, without jitter */
+    double started; /* when it last started over */
+};
+
+/** The next failure is the first one again. */
+void backoff_reset(struct backoff *backoff, double now);
+
+/**
+ * The seconds to wait after a failure at time @now (docs/behaviour.md 10.5): 0.8, doubled each time
+ * up to 30, multiplied by 1 + @spread (random, so that clients do not retry in step). Starts over
+ * more than two minutes after it last did.
+ */
+double backoff_next(struct backoff *backoff, double now, double spread);
+
 /* Of requests that are retried: how long to wait, and errors that are logged when they change
  * rather than at each try. */
 struct retry {
     const char *subsystem;               /* of log lines; static */
     const struct api_resource *resource; /* borrowed */
-    double wait;                         /* the next back-off, without jitter */
-    double started;                      /* when the back-off last started over */
-    double forbidden_wait;               /* the last one; 0: none */
-    char *logged;                        /* the last error, owned; NULL: none */
+    struct backoff backoff;
+    double forbidden_wait; /* the last one; 0: none */
+    char *logged;          /* the last error, owned; NULL: none */
 };
 
 /** Starts without an error at time @now (clock_monotonic). Borrows the strings for good. */
@@ -98,13 +113,6 @@ bool retry_clear(struct retry *retry);
 
 /** A random number from 0 to 1. */
 double retry_spread(void);
-
-/**
- * The seconds to wait after a failure at time @now (docs/behaviour.md 10.5): 0.8, doubled each time
- * up to 30, multiplied by 1 + @spread (random, so that clients do not retry in step). Starts over
- * more than two minutes after it last did.
- */
-double retry_backoff(struct retry *retry, double now, double spread);
 
 /** The seconds to wait when the server requests @retry_after, with jitter. */
 double retry_after_wait(double retry_after);
@@ -121,8 +129,9 @@ void retry_log_rejected(struct retry *retry, const char *verb, const struct api_
 
 /**
  * A write (@verb "create", say) failed with @status and is worth a retry. Code 0 means no answer,
- * which the reflectors log. Returns the seconds to wait at time @now: what the server requested;
- * else 30, doubled up to 300, for a missing permission; else the back-off; with jitter.
+ * which the reflectors log. Returns the seconds to wait at time @now: what the server requested, or
+ * what all requests wait that got no answer; else 30, doubled up to 300, for a missing permission,
+ * unless the server is starting; else the back-off; with jitter.
  */
 double retry_write_wait(struct retry *retry, const char *verb, const struct api_status *status,
                         double now);

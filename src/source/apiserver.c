@@ -13,6 +13,7 @@
 #include "api_connection.h"
 #include "api_protocol.h"
 #include "kube-nftd/base.h"
+#include "server_backoff.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -57,6 +58,7 @@ struct apiserver {
     const struct client_config *config;
     struct credential token;
     struct api_connection connection;
+    struct server_backoff backoff;
     struct request_stats stats;
     char *user_agent;
     struct gathering gathering;
@@ -155,6 +157,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
     if (!end || status < 200) /* 1xx is not the answer yet */
         return size * n;
     count_answer(request, status);
+    server_backoff_answered(&request->apiserver->backoff);
     curl_easy_getinfo(request->easy, CURLINFO_HTTP_VERSION, &version);
     curl_easy_getinfo(request->easy, CURLINFO_CONTENT_TYPE, &type);
     request->apiserver->http1 =
@@ -286,6 +289,18 @@ static bool never_reached_server(const struct api_request *request, CURLcode cod
     return cut && !reset && made == 0 && status_of(request) == 0 && request->resends < RESENDS;
 }
 
+/* What all requests know of the server after this one ended with @code. */
+static void note_server(const struct api_request *request, CURLcode code, struct api_status *status)
+{
+    struct server_backoff *backoff = &request->apiserver->backoff;
+    double now = clock_monotonic();
+    if (status->code == 0)
+        status->wait = server_backoff_no_answer(backoff, now, retry_spread());
+    else if (code != CURLE_OK && !request->stopped)
+        server_backoff_interrupted(backoff, now);
+    status->starting = server_backoff_is_starting(backoff, now);
+}
+
 /* Starts the nudge timer for connections being made, see on_nudge(). */
 static void start_nudging(struct apiserver *a)
 {
@@ -325,6 +340,7 @@ static void request_finish(struct api_request *request, CURLcode code)
     api_status_from_answer(status_of(request), request->body.v, request->body.n - 1,
                            retry_after > 0 ? (double)retry_after : -1, &status);
     status.transport = transport;
+    note_server(request, code, &status);
     log_debug(4, "apiserver", "answer status=%ld transport=\"%s\"", status.code,
               transport ? transport : "");
     struct api_request_ops ops = request->ops;

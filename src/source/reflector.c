@@ -32,6 +32,7 @@
 #include "reflector_state.h"
 
 #include "kube-nftd/base.h"
+#include "server_backoff.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -155,13 +156,44 @@ static void take_contents(struct reflector *r, char **version)
 
 /* ---- steps ---- */
 
-/* Waits before the request for @next: @retry_after seconds if the server requests that, else (0 or
- * less) the back-off. */
-static void back_off(struct reflector *r, enum purpose next, double retry_after)
+/* How a request ended. */
+struct ending {
+    enum {
+        COMPLETE,   /* the server ended its answer */
+        CUT,        /* the answer ended early */
+        REJECTED,   /* by @status */
+        UNANSWERED, /* or it could not be sent */
+        STALLED,    /* we gave up */
+        UNREADABLE, /* we abandoned the answer */
+        REWOUND,    /* the server's version is below ours */
+    } how;
+    const struct api_status *status; /* of REJECTED; else NULL */
+    bool in_event;                   /* it came as an ERROR event */
+    const char *why;                 /* unless COMPLETE or REJECTED */
+    double wait;                     /* as in struct api_status */
+    bool starting;
+};
+
+/* The seconds to wait after @ending: what all requests wait that got no answer, or what the server
+ * requests, else the back-off. */
+static double wait_after(struct reflector *r, const struct ending *ending)
 {
-    double wait = retry_after > 0 ? retry_after_wait(retry_after) : 0;
-    if (wait == 0 || ++r->retry_afters > RETRY_AFTER_TIMES)
-        wait = fmax(wait, retry_backoff(&r->retry, clock_monotonic(), retry_spread()));
+    double asked = ending->status ? ending->status->retry_after : -1;
+    if (ending->wait > 0)
+        return ending->wait;
+    asked = asked > 0 ? retry_after_wait(asked) : 0;
+    if (asked > 0 && ++r->retry_afters <= RETRY_AFTER_TIMES)
+        return asked;
+    if (ending->starting && ending->status && !ending->in_event)
+        return fmax(asked, server_backoff_short(retry_spread()));
+    /* That an answer begins is no success yet. */
+    struct backoff *backoff = r->state == STATE_CONNECTING ? &r->retry.backoff : &r->futile;
+    return fmax(asked, backoff_next(backoff, clock_monotonic(), retry_spread()));
+}
+
+/* Waits before the request for @next. */
+static void back_off(struct reflector *r, enum purpose next, double wait)
+{
     r->purpose = next;
     r->relisted = false;
     clear_contents(&r->contents);
@@ -189,6 +221,7 @@ static void prove(struct reflector *r)
         ev_timer_stop(r->loop, &r->timer);
     else
         start_timer(r, CONFIRM_WITHIN);
+    backoff_reset(&r->retry.backoff, clock_monotonic());
     if (retry_clear(&r->retry))
         log_info(LOG, "watching again resource=%s", resource_of(r));
 }
@@ -302,22 +335,6 @@ static int take_event(void *ctx, struct watch_event *event, struct error *err)
 
 /* ---- the end of a request and the next one ---- */
 
-/* How a request ended. */
-struct ending {
-    enum {
-        COMPLETE,   /* the server ended its answer */
-        CUT,        /* the answer ended early */
-        REJECTED,   /* by @status */
-        UNANSWERED, /* or it could not be sent */
-        STALLED,    /* we gave up */
-        UNREADABLE, /* we abandoned the answer */
-        REWOUND,    /* the server's version is below ours */
-    } how;
-    const struct api_status *status; /* of REJECTED; else NULL */
-    bool in_event;                   /* it came as an ERROR event */
-    const char *why;                 /* unless COMPLETE or REJECTED */
-};
-
 static const char *verb_of(const struct reflector *r)
 {
     return r->purpose == WATCH ? "watch" : "list";
@@ -358,7 +375,7 @@ static void log_ending(struct reflector *r, const struct ending *ending)
 static void log_and_back_off(struct reflector *r, enum purpose next, const struct ending *ending)
 {
     log_ending(r, ending);
-    back_off(r, next, ending->status ? ending->status->retry_after : -1);
+    back_off(r, next, wait_after(r, ending));
 }
 
 /* Starts a list from its first page. */
@@ -442,7 +459,7 @@ static void after_list(struct reflector *r, const struct ending *ending)
         r->version_unusable |= code == 400 || code == 422;
         if (is_harmless(r, ending) && ++r->absent > ABSENT_TIMES) {
             log_ending(r, ending);
-            back_off(r, STREAM, ABSENT_SECONDS);
+            back_off(r, STREAM, retry_after_wait(ABSENT_SECONDS));
         } else {
             log_and_back_off(r, STREAM, ending);
         }
@@ -496,7 +513,7 @@ static void after_watch(struct reflector *r, const struct ending *ending)
         else
             log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), why);
         if (!r->proven || r->short_watches > SHORT_WATCHES_LIMIT)
-            back_off(r, CHECK, -1);
+            back_off(r, CHECK, wait_after(r, ending));
         else
             send_request(r, ended_by_time(r, ending) ? WATCH : CHECK);
     } else {
@@ -622,7 +639,7 @@ static void on_done(void *ctx, const struct api_status *status)
     } else if (!is_listing(r) && r->reader.rejected) {
         event = r->reader.status; /* the next answer clears the reader's own */
         r->reader.status = (struct api_status){0};
-        ending = (struct ending){REJECTED, &event, true, NULL};
+        ending = (struct ending){.how = REJECTED, .status = &event, .in_event = true};
     } else if (r->broken.text) {
         ending = (struct ending){.how = UNREADABLE, .why = r->broken.text};
     } else if (status->code == 0) {
@@ -635,6 +652,8 @@ static void on_done(void *ctx, const struct api_status *status)
     } else if (r->purpose == STREAM) {
         ending = (struct ending){.how = CUT, .why = "it ended before all objects were sent"};
     }
+    ending.wait = status->wait;
+    ending.starting = status->starting;
     proceed(r, &ending);
     api_status_clear(&event);
 }
@@ -703,6 +722,7 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->contents.limit = OBJECT_LIMIT;
     r->reader = (struct object_reader){.kind = kind, .take = take_event, .ctx = r};
     retry_init(&r->retry, LOG, collection_resource(kind), clock_monotonic());
+    backoff_reset(&r->futile, clock_monotonic());
     ev_init(&r->timer, on_timer);
     /* Runs after pending input: after a pause of the daemon, the server was not the slow one. */
     ev_set_priority(&r->timer, EV_MINPRI);

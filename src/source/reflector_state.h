@@ -81,7 +81,8 @@ struct reflector {
     struct error broken;      /* why the current body was abandoned */
 
     struct retry retry;
-    unsigned bad_reported;           /* events reported for the current answer */
+    struct backoff futile; /* after answers that began well: not reset by the next that does */
+    unsigned bad_reported; /* events reported for the current answer */
     const struct event_sink *events; /* borrowed; NULL: no events */
     struct reflector_stats stats;
 };

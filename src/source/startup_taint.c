@@ -135,7 +135,7 @@ static double failed(struct startup_taint *startup, const struct api_status *sta
         startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
         if (startup->conflicts >= CONFLICTS_LOGGED)
             retry_log_rejected(&startup->retry, "patch", status);
-        return retry_backoff(&startup->retry, now, 0);
+        return backoff_next(&startup->retry.backoff, now, 0);
     }
     if (code == 0 || code == 401 || code == 403 || code == 429 || code >= 500)
         return retry_write_wait(&startup->retry, "patch", status, now);

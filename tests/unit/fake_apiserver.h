@@ -8,9 +8,11 @@
 #include "kube-nftd/source.h"
 #include "script.h"
 #include "source/api_protocol.h"
+#include "source/server_backoff.h"
 
 struct apiserver {
     char *fault; /* why no request can be started, or NULL */
+    struct server_backoff backoff;
 };
 
 struct api_request {
@@ -78,6 +80,13 @@ static void end_answer(long status, double retry_after, const char *transport, c
     struct api_status answer;
     api_status_from_answer(status, body, length, retry_after, &answer);
     answer.transport = transport;
+    if (status)
+        server_backoff_answered(&server.backoff);
+    else
+        answer.wait = server_backoff_no_answer(&server.backoff, now, retry_spread());
+    if (status && transport && strcmp(transport, "stopped") != 0)
+        server_backoff_interrupted(&server.backoff, now);
+    answer.starting = server_backoff_is_starting(&server.backoff, now);
     apiserver_cancel(request);
     ops.done(ctx, &answer);
     api_status_clear(&answer);
@@ -94,6 +103,7 @@ static void set_fault(const char *text)
 static void end_server(void)
 {
     set_fault("");
+    server.backoff = (struct server_backoff){0};
     requests = 0;
     ck_assert_ptr_null(request);
     ck_assert_ptr_null(timer);
