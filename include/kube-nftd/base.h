@@ -227,8 +227,9 @@ uint64_t histogram_count(const struct histogram *histogram);
  *     2026-11-21T18:14:44.123Z info  manifests: loaded file=/etc/x.yaml services=3
  *
  * or as JSON objects with ts (Unix time), level, logger (the subsystem), msg, and a member for each
- * key=value in the message. Values of "key=%s" are quoted as in logfmt. Bytes other than printable
- * ASCII (they may come from outside) are written as \xNN. Logging never blocks on a slow reader.
+ * key=value in the message. Values of "key=%s" are quoted as in logfmt, and a text in \"%s\" cannot
+ * end its quotes. Bytes other than printable ASCII (they may come from outside) are written as
+ * \xNN. Logging never blocks on a slow reader.
  *
  * One event may concern a hundred thousand addresses, so each log statement has a budget of ten
  * lines per window. The next line is kept until the window ends, and is logged with the number of

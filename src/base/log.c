@@ -165,16 +165,25 @@ static char *format_one(const char *spec, va_list *args)
 
 /* NOLINTEND(clang-analyzer-valist.Uninitialized) */
 
-/* Quotes the text of a "key=%s" if it is empty or contains blanks, quotes or '='. */
+/* Whether @out ends with a quote that opens: \"%s\". */
+static bool ends_with_quote(const text_vec *out)
+{
+    size_t n = out->n;
+    return n > 0 && out->v[n - 1] == '"' && (n == 1 || strchr(" =(", out->v[n - 2]));
+}
+
+/* Quotes the text of a "key=%s" if it is empty or contains blanks, quotes or '='. Neither there nor
+ * in quotes of the format can the text end its quotes. */
 static void put_one(text_vec *out, const char *spec, va_list *args)
 {
     char *text = format_one(spec, args);
-    bool quoted = spec[strlen(spec) - 1] == 's' && ends_with_key(out) &&
-                  (!*text || strpbrk(text, " \t\n\"="));
+    bool is_text = spec[strlen(spec) - 1] == 's';
+    bool quoted = is_text && ends_with_key(out) && (!*text || strpbrk(text, " \t\n\"="));
+    bool escaped = quoted || (is_text && ends_with_quote(out));
     if (quoted)
         vec_push(out, '"');
     for (const char *s = text; *s; s++) {
-        if (quoted && (*s == '"' || *s == '\\'))
+        if (escaped && (*s == '"' || *s == '\\'))
             vec_push(out, '\\');
         vec_push(out, *s);
     }
