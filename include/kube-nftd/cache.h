@@ -102,7 +102,8 @@ typedef VEC(struct endpoint_delta) endpoint_delta_vec;
 /** What the change does to endpoint_slice_cache_merge() of @ref, of the same Service and family: a
  * delta for each changed endpoint, borrowed until the next call. The cost depends on this slice
  * alone, not on the others of its Service, except for the first change in a Service with several
- * slices, which indexes their addresses. */
+ * slices, which indexes their addresses, and for changed endpoints with copies in other slices,
+ * which are looked up in these once for all service ports that the same slices have. */
 const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
                                               const struct service_port_ref *ref);
 
@@ -110,11 +111,12 @@ const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
 
 /**
  * Puts the endpoints of a service port into @out (cleared first), sorted by address and port. Among
- * copies of one address:port, one that is not terminating wins, then the first by slice id and
- * index (docs/behaviour.md 2.5).
+ * copies of one address:port, one that is not terminating wins, then one that is ready, then one
+ * that is serving, then the first by slice id and index (docs/behaviour.md 2.5). Returns how many
+ * slices and endpoints, copies included, were walked.
  */
-void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
-                                const struct service_port_ref *ref, endpoint_vec *out);
+size_t endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
+                                  const struct service_port_ref *ref, endpoint_vec *out);
 
 /**
  * Appends the endpoints of @slice for a service port: none if the family differs or the slice has

@@ -189,6 +189,7 @@ struct decision {
     const struct port_state *port; /* NULL: none */
     struct selection selection;
     endpoint_vec endpoints;   /* all, merged */
+    size_t walked;            /* what that cost: slices and endpoints, copies included */
     backend_vec cluster;      /* the Cluster set, if the port needs it (docs/behaviour.md 3.2) */
     backend_vec local;        /* the Local set, likewise */
     backend_vec hairpins;     /* backends of either set on this node */

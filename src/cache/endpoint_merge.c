@@ -4,22 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_terminating(const struct slice_endpoint *endpoint)
-{
-    return endpoint->flags & ENDPOINT_TERMINATING;
-}
-
 static bool has_address(const struct slice_endpoint *endpoint, const struct address *address)
 {
     return memcmp(&endpoint->address, address, sizeof(*address)) == 0;
 }
 
-/* Whether @a wins over @b, which is of the same slice or NULL. */
+/* Whether @a wins over @b, which may be NULL, whatever their places are. */
+static bool ranks_before(const struct slice_endpoint *a, const struct slice_endpoint *b)
+{
+    return !b || copy_rank(a->flags) < copy_rank(b->flags);
+}
+
+/* The same of two of one slice. */
 static bool goes_before(const struct slice_endpoint *a, const struct slice_endpoint *b)
 {
-    if (!b || is_terminating(a) != is_terminating(b))
-        return !b || is_terminating(b);
-    return a < b; /* they are in one array */
+    return ranks_before(a, b) || (a < b && !ranks_before(b, a));
 }
 
 static bool is_same(const struct slice_endpoint *a, const struct slice_endpoint *b)
@@ -40,28 +39,38 @@ static void make_buckets(struct endpoint_merge *merge, size_t most)
     merge->buckets.n = n;
 }
 
+/* The bucket of the pair of @address, or the empty one for it. */
+static uint32_t *find_bucket(const struct endpoint_merge *merge, const struct address *address)
+{
+    const size_t mask = merge->buckets.n - 1;
+    size_t at = address_hash(address, 0) & mask;
+    for (;; at = (at + 1) & mask) {
+        uint32_t *bucket = &merge->buckets.v[at];
+        if (!*bucket || memcmp(merge->pairs.v[*bucket - 1].address, address, sizeof(*address)) == 0)
+            return bucket;
+    }
+}
+
 /* Enters the endpoints of @slice in [@from, @to) into their pairs. Without @add, endpoints whose
  * address has no pair yet are skipped. */
 static void take(struct endpoint_merge *merge, const struct endpoint_slice *slice, size_t from,
                  size_t to, bool add)
 {
-    const size_t mask = merge->buckets.n - 1;
     for (; from < to; from++) {
         const struct slice_endpoint *endpoint = &slice->endpoints.v[from];
-        size_t at = address_hash(&endpoint->address, 0) & mask;
-        while (merge->buckets.v[at] &&
-               !has_address(endpoint, merge->pairs.v[merge->buckets.v[at] - 1].address))
-            at = (at + 1) & mask;
-        if (!merge->buckets.v[at]) {
+        uint32_t *bucket = find_bucket(merge, &endpoint->address);
+        if (!*bucket) {
             if (!add)
                 continue;
-            vec_push(&merge->pairs, (struct endpoint_pair){&endpoint->address, NULL, NULL});
-            merge->buckets.v[at] = (uint32_t)merge->pairs.n;
+            vec_push(&merge->pairs, (struct endpoint_pair){.address = &endpoint->address});
+            *bucket = (uint32_t)merge->pairs.n;
         }
-        struct endpoint_pair *pair = &merge->pairs.v[merge->buckets.v[at] - 1];
+        struct endpoint_pair *pair = &merge->pairs.v[*bucket - 1];
         const struct slice_endpoint **copy = slice == merge->after ? &pair->after : &pair->before;
         if (goes_before(endpoint, *copy))
             *copy = endpoint;
+        pair->n_after += slice == merge->after;
+        pair->n_before += slice != merge->after;
     }
 }
 
@@ -86,7 +95,7 @@ static void compare_slices(struct endpoint_merge *merge)
 {
     const struct endpoint_slice *slices[] = {merge->before, merge->after};
     size_t ahead = 0, behind = 0, n = 0;
-    merge->compared = true;
+    merge->step = MERGE_COMPARED;
     merge->differ = false;
     vec_clear(&merge->pairs);
     if (slices[0] && slices[1] && slice_ports_equal(slices[0], slices[1]))
@@ -110,133 +119,175 @@ static void compare_slices(struct endpoint_merge *merge)
 /* ---- copies in other slices ---- */
 
 /*
- * Which slices of a Service contain an address: a hash table with open addressing. An address that
- * leaves a slice stays in it, until the table is full and is made anew: what it says is a hint.
+ * How many endpoints of a Service's slices have an address, by its hash, with open addressing:
+ * copies are rare, so most changes need to know no more. An entry that falls to 0 stays until the
+ * index is full and is made anew.
  */
 struct address_index {
     size_t n, size;
     struct indexed_address {
         uint32_t hash;
-        uint32_t number; /* of a slice; 0: unused slot */
-    } slots[];
+        uint32_t n; /* endpoints, plus 1; 0: unused entry */
+    } entries[];
 };
 
-static uint32_t hash_of(const struct address *address)
+static struct indexed_address *find_entry(struct address_index *index,
+                                          const struct address *address)
 {
-    return (uint32_t)address_hash(address, 0);
-}
-
-/* The slot of an address in the slice @number, or the unused one for it. 0: in any slice but
- * @except, or an unused one. */
-static struct indexed_address *find_slot(struct address_index *index, uint32_t hash,
-                                         uint32_t number, uint32_t except)
-{
+    const uint32_t hash = (uint32_t)address_hash(address, 0);
     size_t at = hash * (uint64_t)index->size >> 32;
-    for (;; at = at + 1 < index->size ? at + 1 : 0) {
-        struct indexed_address *slot = &index->slots[at];
-        if (!slot->number ||
-            (slot->hash == hash && (number ? slot->number == number : slot->number != except)))
-            return slot;
-    }
+    while (index->entries[at].n && index->entries[at].hash != hash)
+        at = at + 1 < index->size ? at + 1 : 0;
+    index->entries[at].hash = hash;
+    return &index->entries[at];
 }
 
-static void add_to_index(struct address_index *index, const struct address *address,
-                         uint32_t number)
+static void count_endpoints(struct address_index *index, const struct address *address,
+                            uint32_t went, uint32_t came)
 {
-    struct indexed_address *slot = find_slot(index, hash_of(address), number, 0);
-    index->n += !slot->number;
-    *slot = (struct indexed_address){hash_of(address), number};
+    struct indexed_address *entry = find_entry(index, address);
+    if (!entry->n && came == 0)
+        return;
+    index->n += !entry->n;
+    entry->n += !entry->n;
+    entry->n += came - went;
 }
 
-static struct address_index *make_index(const struct members *members)
+/* The slice that changes, in its old and its new version. */
+static bool is_own(const struct endpoint_merge *merge, const struct endpoint_slice *slice)
 {
-    size_t n = 16;
+    return slice == merge->before || slice == merge->after;
+}
+
+/* As before the change. */
+static struct address_index *make_index(const struct endpoint_merge *merge)
+{
+    const struct members *members = merge->members;
+    size_t n = 16 + (merge->before ? merge->before->endpoints.n : 0);
     vec_each (&members->by_id, it)
-        n += it->slice->endpoints.n;
+        n += (*it)->endpoints.n;
     n += n / 2;
-    struct address_index *index = xcalloc(1, sizeof(*index) + n * sizeof(struct indexed_address));
+    struct address_index *index = xcalloc(1, sizeof(*index) + n * sizeof(*index->entries));
     index->size = n;
-    vec_each (&members->by_id, it)
-        vec_each (&it->slice->endpoints, endpoint)
-            add_to_index(index, &endpoint->address, it->number);
+    vec_each (&members->by_id, it) {
+        const struct endpoint_slice *slice = is_own(merge, *it) ? merge->before : *it;
+        for (size_t i = 0; slice && i < slice->endpoints.n; i++)
+            count_endpoints(index, &slice->endpoints.v[i].address, 0, 1);
+    }
     return index;
 }
 
-/* Where nobody asked for the deltas of a change, the index is made anew when it is needed again. */
-void endpoint_merge_finish(const struct endpoint_merge *merge)
+void endpoint_merge_finish(struct endpoint_merge *merge)
 {
     struct address_index *index = merge->members->index;
-    bool usable = index && merge->compared && index->n + merge->pairs.n <= index->size * 7 / 8;
-    if (!usable) {
+    if (!index)
+        return;
+    if (merge->step < MERGE_COMPARED)
+        compare_slices(merge);
+    if (index->n + merge->pairs.n > index->size * 7 / 8) {
         free(index);
         merge->members->index = NULL;
         return;
     }
     vec_each (&merge->pairs, pair)
-        if (pair->after && !pair->before)
-            add_to_index(index, pair->address, merge->number);
+        count_endpoints(index, pair->address, pair->n_before, pair->n_after);
 }
 
-static const struct slice_endpoint *best_in(const struct endpoint_slice *slice,
-                                            const struct address *address)
+static bool is_other(const struct endpoint_merge *merge, const struct endpoint_slice *slice)
 {
-    const struct slice_endpoint *best = NULL;
-    vec_each (&slice->endpoints, it)
-        if (has_address(it, address) && goes_before(it, best))
-            best = it;
-    return best;
+    return !is_own(merge, slice) &&
+           slice->family == (merge->after ? merge->after : merge->before)->family;
 }
 
-struct copy {
-    const struct slice_endpoint *endpoint; /* NULL: none */
-    const struct endpoint_slice *slice;
-};
-
-static bool has_other(const struct members *members, uint32_t number, enum family family)
+static bool has_other(const struct endpoint_merge *merge)
 {
-    vec_each (&members->by_id, it)
-        if (it->number != number && it->slice->family == family)
+    vec_each (&merge->members->by_id, it)
+        if (is_other(merge, *it))
             return true;
     return false;
 }
 
-/* The winner among the copies in the other slices. */
-static struct copy best_of_others(const struct endpoint_merge *merge, const struct slice_port *port,
-                                  const struct address *address)
+/* Counts the copies of each pair in other slices, and lists these if there are any. */
+static void find_others(struct endpoint_merge *merge)
 {
-    const enum family family = (merge->after ? merge->after : merge->before)->family;
     struct members *members = merge->members;
-    const uint32_t hash = hash_of(address);
-    struct copy best = {0};
-    if (!members->index && !has_other(members, merge->number, family))
-        return best;
+    merge->step = MERGE_FOUND;
+    merge->n_taken = merge->n_others = 0;
+    vec_clear(&merge->others);
+    if (!has_other(merge))
+        return;
     if (!members->index)
-        members->index = make_index(members);
-    if (!find_slot(members->index, hash, 0, merge->number)->number)
-        return best;
-    vec_each (&members->by_id, it) {
-        if (it->number == merge->number || it->slice->family != family ||
-            !find_slot(members->index, hash, it->number, 0)->number ||
-            !endpoint_slice_has_port(it->slice, port))
-            continue;
-        const struct slice_endpoint *endpoint = best_in(it->slice, address);
-        if (endpoint && (!best.endpoint || !is_terminating(endpoint)))
-            best = (struct copy){endpoint, it->slice};
-        if (best.endpoint && !is_terminating(best.endpoint))
-            break;
+        members->index = make_index(merge);
+    vec_each (&merge->pairs, pair) {
+        const struct indexed_address *entry = find_entry(members->index, pair->address);
+        pair->n_others = entry->n ? entry->n - 1 - pair->n_before : 0;
+        merge->n_others += pair->n_others;
     }
-    return best;
+    vec_each (&members->by_id, it)
+        if (merge->n_others > 0 && is_other(merge, *it))
+            vec_push(&merge->others, (struct other_slice){.slice = *it});
 }
 
-static const struct slice_endpoint *winner(const struct slice_endpoint *own,
-                                           const struct endpoint_slice *slice,
-                                           const struct copy *other)
+/* Enters the copies in @slice into their pairs. Returns how many copies, here and in the slices
+ * after it, do not matter any more. */
+static size_t take_others(struct endpoint_merge *merge, const struct endpoint_slice *slice)
 {
-    if (!own || !other->endpoint)
-        return own ? own : other->endpoint;
-    if (is_terminating(own) != is_terminating(other->endpoint))
-        return is_terminating(own) ? other->endpoint : own;
-    return strcmp(slice->id, other->slice->id) < 0 ? own : other->endpoint;
+    size_t done = 0;
+    vec_each (&slice->endpoints, endpoint) {
+        const uint32_t number = *find_bucket(merge, &endpoint->address);
+        struct endpoint_pair *pair = number ? &merge->pairs.v[number - 1] : NULL;
+        if (!pair || pair->n_open == 0)
+            continue;
+        if (ranks_before(endpoint, pair->other)) {
+            pair->other = endpoint;
+            pair->other_id = slice->id;
+        }
+        uint32_t n = copy_rank(endpoint->flags) == 0 ? pair->n_open : 1;
+        pair->n_open -= n;
+        done += n;
+    }
+    return done;
+}
+
+/* Sets the winner of each pair among the copies in other slices with @port. Usually the next port
+ * is in the same slices, and the winners remain. */
+static void choose_others(struct endpoint_merge *merge, const struct slice_port *port)
+{
+    if (merge->step < MERGE_FOUND)
+        find_others(merge);
+    bool same = merge->step == MERGE_CHOSEN;
+    for (size_t i = 0; i < merge->n_taken; i++) {
+        struct other_slice *other = &merge->others.v[i];
+        same = same && other->has_port == endpoint_slice_has_port(other->slice, port);
+    }
+    if (same || merge->n_others == 0)
+        return;
+    size_t left = merge->n_others, i;
+    vec_each (&merge->pairs, pair) {
+        pair->other = NULL;
+        pair->n_open = pair->n_others;
+    }
+    for (i = 0; left > 0 && i < merge->others.n; i++) {
+        struct other_slice *other = &merge->others.v[i];
+        other->has_port = endpoint_slice_has_port(other->slice, port);
+        if (other->has_port)
+            left -= take_others(merge, other->slice);
+    }
+    merge->n_taken = i;
+    merge->step = MERGE_CHOSEN;
+}
+
+/* The winner of @pair if its copy in @slice, which changes, is @own. */
+static const struct slice_endpoint *winner(const struct endpoint_pair *pair,
+                                           const struct slice_endpoint *own,
+                                           const struct endpoint_slice *slice)
+{
+    const struct slice_endpoint *other = pair->other;
+    if (!own || !other)
+        return own ? own : other;
+    if (copy_rank(own->flags) != copy_rank(other->flags))
+        return ranks_before(own, other) ? own : other;
+    return strcmp(slice->id, pair->other_id) < 0 ? own : other;
 }
 
 /* Removes the first of @ports if its number is @number. */
@@ -255,11 +306,12 @@ static const char *state_of(const struct slice_endpoint *endpoint)
 {
     if (!endpoint)
         return "none";
+    const bool terminating = endpoint->flags & ENDPOINT_TERMINATING;
     if (endpoint->flags & ENDPOINT_READY)
         return "ready";
     if (endpoint->flags & ENDPOINT_SERVING)
-        return is_terminating(endpoint) ? "serving-terminating" : "serving";
-    return is_terminating(endpoint) ? "terminating" : "not-ready";
+        return terminating ? "serving-terminating" : "serving";
+    return terminating ? "terminating" : "not-ready";
 }
 
 static void log_deltas(const struct service_port_ref *ref, const endpoint_delta_vec *deltas)
@@ -289,7 +341,7 @@ const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
     struct endpoint_merge *merge = change->merge;
     struct slice_ports before = ports_of(merge->before, ref), after = ports_of(merge->after, ref);
     vec_clear(&merge->deltas);
-    if (!merge->compared && (before.n || after.n))
+    if (merge->step < MERGE_COMPARED && (before.n || after.n))
         compare_slices(merge);
     while (before.n || after.n) {
         bool first = after.n == 0 || (before.n && before.v->port < after.v->port);
@@ -297,15 +349,15 @@ const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
         bool was = take_number(&before, port.port), is = take_number(&after, port.port);
         if (was && is && !merge->differ)
             continue;
+        choose_others(merge, &port);
         vec_each (&merge->pairs, pair) {
             const struct slice_endpoint *old = was ? pair->before : NULL;
             const struct slice_endpoint *new = is ? pair->after : NULL;
             if (is_same(old, new))
                 continue;
-            struct copy other = best_of_others(merge, &port, pair->address);
             struct endpoint_delta delta = {{*pair->address, port.port},
-                                           winner(old, merge->before, &other),
-                                           winner(new, merge->after, &other)};
+                                           winner(pair, old, merge->before),
+                                           winner(pair, new, merge->after)};
             if (!is_same(delta.before, delta.after))
                 vec_push(&merge->deltas, delta);
         }
@@ -318,5 +370,6 @@ void endpoint_merge_clear(struct endpoint_merge *merge)
 {
     vec_free(&merge->pairs);
     vec_free(&merge->buckets);
+    vec_free(&merge->others);
     vec_free(&merge->deltas);
 }

@@ -50,7 +50,7 @@ static size_t place_of(const struct owner *owner, const char *id)
     size_t low = 0, high = owner->members.by_id.n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (strcmp(owner->members.by_id.v[middle].slice->id, id) < 0)
+        if (strcmp(owner->members.by_id.v[middle]->id, id) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -58,16 +58,15 @@ static size_t place_of(const struct owner *owner, const char *id)
     return low;
 }
 
-static struct member *insert(struct owner *owner, const struct endpoint_slice *slice)
+static void insert(struct owner *owner, const struct endpoint_slice *slice)
 {
     size_t place = place_of(owner, slice->id);
     if (owner->members.by_id.n == owner->members.by_id.cap) /* most Services have one slice */
         vec_make_room(&owner->members.by_id, owner->members.by_id.n * 2 + 1);
     owner->members.by_id.n++;
-    struct member *member = &owner->members.by_id.v[place];
+    const struct endpoint_slice **member = &owner->members.by_id.v[place];
     memmove(member + 1, member, (owner->members.by_id.n - 1 - place) * sizeof(*member));
-    *member = (struct member){slice, ++owner->members.last_number};
-    return member;
+    *member = slice;
 }
 
 static void free_owner(struct endpoint_slice_cache *cache, struct owner *owner)
@@ -80,7 +79,7 @@ static void free_owner(struct endpoint_slice_cache *cache, struct owner *owner)
 }
 
 static void remove_member(struct endpoint_slice_cache *cache, struct owner *owner,
-                          struct member *member)
+                          const struct endpoint_slice **member)
 {
     size_t behind = (size_t)(owner->members.by_id.v + owner->members.by_id.n - member - 1);
     memmove(member, member + 1, behind * sizeof(*member));
@@ -91,16 +90,15 @@ static void remove_member(struct endpoint_slice_cache *cache, struct owner *owne
 /* ---- changes ---- */
 
 /* Reports the change of one of the owner's slices, which stays in one family. */
-static void report(struct endpoint_slice_cache *cache, struct owner *owner, struct member *member,
+static void report(struct endpoint_slice_cache *cache, struct owner *owner,
                    const struct endpoint_slice *before, const struct endpoint_slice *after)
 {
     struct endpoint_merge *merge = &cache->merge;
-    const struct slice_change change = {owner->service_id, member->slice->family, merge};
+    const struct slice_change change = {owner->service_id, (after ? after : before)->family, merge};
     merge->before = before;
     merge->after = after;
     merge->members = &owner->members;
-    merge->number = member->number;
-    merge->compared = false;
+    merge->step = MERGE_BEGUN;
     cache->follower->slice_changed(cache->follower->ctx, &change);
     endpoint_merge_finish(merge);
 }
@@ -111,19 +109,21 @@ static void on_changed(void *ctx, void *old, void *new)
     const struct endpoint_slice *before = old, *after = new;
     const char *was = slice_owner(before), *is = slice_owner(after);
     struct owner *owner = was ? find_owner(cache, was) : NULL;
-    struct member *member = was ? &owner->members.by_id.v[place_of(owner, before->id)] : NULL;
+    const struct endpoint_slice **member =
+        was ? &owner->members.by_id.v[place_of(owner, before->id)] : NULL;
     if (was && is && before->family == after->family && strcmp(was, is) == 0) {
-        member->slice = after;
-        report(cache, owner, member, before, after);
+        *member = after;
+        report(cache, owner, before, after);
         return;
     }
     if (was) {
-        report(cache, owner, member, before, NULL);
+        report(cache, owner, before, NULL);
         remove_member(cache, owner, member);
     }
     if (is) {
         owner = find_or_add_owner(cache, is);
-        report(cache, owner, insert(owner, after), NULL, after);
+        insert(owner, after);
+        report(cache, owner, NULL, after);
     }
 }
 
@@ -155,7 +155,7 @@ void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, con
     struct object_versions versions;
     if (owner)
         vec_each (&owner->members.by_id, it)
-            if (object_store_versions(cache->store, it->slice->id, &versions))
+            if (object_store_versions(cache->store, (*it)->id, &versions))
                 vec_push(out, versions);
     store_former_slices(cache->store, service_id, out);
 }
@@ -164,7 +164,7 @@ const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice
                                                      const char *service_id, size_t i)
 {
     const struct owner *owner = find_owner(cache, service_id);
-    return owner && i < owner->members.by_id.n ? owner->members.by_id.v[i].slice : NULL;
+    return owner && i < owner->members.by_id.n ? owner->members.by_id.v[i] : NULL;
 }
 
 /* ---- merging ---- */
@@ -197,7 +197,7 @@ static int compare_copies(const void *a, const void *b)
     const struct endpoint *p = a, *q = b;
     int order = compare_identity(p, q);
     if (order == 0)
-        order = (p->flags & ENDPOINT_TERMINATING) - (q->flags & ENDPOINT_TERMINATING);
+        order = (int)copy_rank(p->flags) - (int)copy_rank(q->flags);
     return order ? order : (p->place > q->place) - (p->place < q->place);
 }
 
@@ -210,20 +210,50 @@ static bool is_sorted(const endpoint_vec *endpoints)
     return true;
 }
 
-void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
-                                const struct service_port_ref *ref, endpoint_vec *out)
+/* Keeps one copy of each endpoint, so that sorting costs the same however many there are. */
+static void drop_copies(endpoint_vec *endpoints)
+{
+    size_t n_buckets = 8, kept = 0;
+    while (n_buckets < 2 * endpoints->n)
+        n_buckets *= 2;
+    uint32_t *buckets = xcalloc(n_buckets, sizeof(*buckets)); /* index plus 1 */
+    vec_each (endpoints, it) {
+        size_t at = address_hash(&it->address, it->port) & (n_buckets - 1);
+        while (buckets[at] && compare_identity(&endpoints->v[buckets[at] - 1], it) != 0)
+            at = (at + 1) & (n_buckets - 1);
+        struct endpoint *known = buckets[at] ? &endpoints->v[buckets[at] - 1] : NULL;
+        if (known && copy_rank(it->flags) < copy_rank(known->flags))
+            *known = *it;
+        if (known)
+            continue;
+        endpoints->v[kept++] = *it;
+        buckets[at] = (uint32_t)kept;
+    }
+    endpoints->n = kept;
+    free(buckets);
+}
+
+size_t endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
+                                  const struct service_port_ref *ref, endpoint_vec *out)
 {
     const struct owner *owner = find_owner(cache, ref->service_id);
+    size_t walked, n_slices = 0, kept = 0;
     vec_clear(out);
     if (!owner)
-        return;
-    vec_each (&owner->members.by_id, it)
-        endpoint_slice_gather(it->slice, ref, out);
+        return 0;
+    vec_each (&owner->members.by_id, it) {
+        const size_t n = out->n;
+        endpoint_slice_gather(*it, ref, out);
+        n_slices += out->n > n;
+    }
+    walked = owner->members.by_id.n + out->n;
+    if (n_slices > 1)
+        drop_copies(out);
     if (!is_sorted(out))
         qsort(out->v, out->n, sizeof(*out->v), compare_copies);
-    size_t kept = 0;
     for (size_t i = 0; i < out->n; i++)
         if (kept == 0 || compare_identity(&out->v[kept - 1], &out->v[i]) != 0)
             out->v[kept++] = out->v[i];
     out->n = kept;
+    return walked;
 }

@@ -230,7 +230,7 @@ static void reserve_endpoints(struct policy *policy)
 static void decide(struct policy *policy, const struct port_state *port)
 {
     policy_decide(policy, port, &policy->decision);
-    policy_spend(policy, policy->decision.endpoints.n / ENDPOINTS_A_BACKEND);
+    policy_spend(policy, policy->decision.walked / ENDPOINTS_A_BACKEND);
 }
 
 static void decide_frontend(struct policy *policy, struct frontend_state *target)

@@ -196,7 +196,8 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
     const struct service_port_ref ref = port_state_ref(port);
     const uint8_t needed = decision_sets_needed(port);
     decision->port = port;
-    endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &decision->endpoints);
+    decision->walked =
+        endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &decision->endpoints);
     vec_clear(&decision->sets);
     vec_reserve(&decision->sets, decision->endpoints.n);
     decision->selection = select_endpoints(decision->endpoints.v, decision->endpoints.n,

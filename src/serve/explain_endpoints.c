@@ -27,7 +27,7 @@ static const struct verdict verdicts[] = {
     [VERDICT_OTHER_NODE] = {"otherNode", "not on this node"},
     [VERDICT_NODE_HINT] = {"otherNodeHint", "its hints are for other nodes"},
     [VERDICT_ZONE_HINT] = {"otherZone", "its hints are for other zones"}};
-static const struct verdict duplicate = {"duplicate", "a copy of it in another slice is used"};
+static const struct verdict duplicate = {"duplicate", "another copy of it is used"};
 static const struct verdict portless = {"portNotInSlice", "its slice does not have this port"};
 
 /* ---- endpoints ---- */

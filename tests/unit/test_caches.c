@@ -158,4 +158,121 @@ TEST(a_long_failure)
     ck_assert_uint_lt(mallinfo2().uordblks, in_use + 1024 * 1024);
 }
 
+/* ---- random changes of slices ---- */
+
+#define N_SLICES 7
+#define N_CHANGES 3000
+
+static uint64_t chance = 1;
+
+static unsigned below(unsigned n)
+{
+    chance = chance * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (unsigned)(chance >> 33) % n;
+}
+
+/* What all deltas so far make of the endpoints of each port. */
+static endpoint_vec followed[2];
+static const struct service_port_ref followed_refs[] = {{"a/web", FAMILY_IPV4, "http", IPPROTO_TCP},
+                                                        {"a/web", FAMILY_IPV4, "dns", IPPROTO_UDP}};
+
+static struct endpoint endpoint_of(const struct backend *backend, const struct slice_endpoint *copy)
+{
+    return (struct endpoint){.address = backend->address,
+                             .node_name = copy->node_name,
+                             .hints = copy->hints,
+                             .port = backend->port,
+                             .flags = copy->flags};
+}
+
+/* Names are interned, and no hints are used, so that copies can be compared by their bytes. */
+static void follow(endpoint_vec *endpoints, const struct endpoint_delta *delta)
+{
+    struct endpoint *known = NULL;
+    vec_each (endpoints, it)
+        if (it->port == delta->backend.port &&
+            memcmp(&it->address, &delta->backend.address, sizeof(it->address)) == 0)
+            known = it;
+    ck_assert_int_eq(known != NULL, delta->before != NULL);
+    if (known) {
+        ck_assert_uint_eq(known->flags, delta->before->flags);
+        ck_assert_ptr_eq(known->node_name, delta->before->node_name);
+        *known = endpoints->v[--endpoints->n];
+    }
+    if (delta->after)
+        vec_push(endpoints, endpoint_of(&delta->backend, delta->after));
+}
+
+static bool asks; /* for the deltas */
+
+static void on_random_slice(void *ctx, const struct slice_change *change)
+{
+    for (int i = 0; asks && i < 2; i++)
+        if (change->family == FAMILY_IPV4 && strcmp(change->service_id, "a/web") == 0)
+            vec_each (slice_change_deltas(change, &followed_refs[i]), it)
+                follow(&followed[i], it);
+}
+
+static int compare_endpoints(const void *a, const void *b)
+{
+    const struct endpoint *p = a, *q = b;
+    int order = memcmp(&p->address, &q->address, sizeof(p->address));
+    return order ? order : p->port - q->port;
+}
+
+static void compare_with_merged(void)
+{
+    for (int i = 0; i < 2; i++) {
+        endpoint_vec merged = {0};
+        endpoint_slice_cache_merge(caches.slices, &followed_refs[i], &merged);
+        if (!asks) { /* nobody followed: go on from here */
+            vec_clear(&followed[i]);
+            vec_append(&followed[i], merged.v, merged.n);
+        }
+        ck_assert_uint_eq(followed[i].n, merged.n);
+        if (merged.n)
+            qsort(followed[i].v, merged.n, sizeof(*merged.v), compare_endpoints);
+        for (size_t k = 0; k < merged.n; k++) {
+            const struct endpoint *p = &followed[i].v[k], *q = &merged.v[k];
+            ck_assert_int_eq(compare_endpoints(p, q), 0);
+            ck_assert_uint_eq(p->flags, q->flags);
+            ck_assert_ptr_eq(p->node_name, q->node_name);
+        }
+        vec_free(&merged);
+    }
+}
+
+static struct endpoint_slice *any_slice(const char *id)
+{
+    static const char *const ports[] = {"http/TCP:80", "http/TCP:80 dns/UDP:53",
+                                        "http/TCP:80 http/TCP:81 dns/UDP:53",
+                                        "http/TCP:81 dns/UDP:53 dns/UDP:54", ""};
+    static const char *const flags[] = {"", "=-", "=st", "=t", "=s", "=rst", "=rt", "=r"};
+    char endpoints[512] = "";
+    for (unsigned n = below(9); n > 0; n--)
+        snprintf(endpoints + strlen(endpoints), 64, "10.0.0.%u%s@%u ", below(8),
+                 flags[below(COUNT(flags))], below(3));
+    bool other = below(12) == 0;
+    return make_slice(id, other ? "a/other" : "a/web", FAMILY_IPV4, ports[below(COUNT(ports))],
+                      endpoints);
+}
+
+/* The deltas of all changes sum up to what all slices make, whoever asks for them in between. */
+TEST(deltas_sum_up)
+{
+    caches.follower.slice_changed = on_random_slice;
+    for (int i = 0; i < N_CHANGES; i++) {
+        char id[8];
+        snprintf(id, sizeof(id), "a/s%u", below(N_SLICES));
+        asks = below(16) > 0;
+        if (below(8) == 0)
+            remove_object(KIND_ENDPOINTSLICE, id);
+        else
+            put_object(KIND_ENDPOINTSLICE, any_slice(id));
+        compare_with_merged();
+    }
+    for (int i = 0; i < 2; i++)
+        vec_free(&followed[i]);
+}
+
 UNIT_FIXTURE(set_up, tear_down)

@@ -184,31 +184,63 @@ LONG_TEST(a_service_of_many_ports)
     expect((struct passed){.gone = PORTS, .removed = PORTS});
 }
 
-static void put_same(unsigned number, unsigned left_out)
+/* @flags of the endpoints: "=st", or "" if they are ready. */
+static void put_same(unsigned number, unsigned left_out, const char *flags)
 {
-    char id[16], text[ADDRESS_TEXT_SIZE];
+    char id[16], text[ADDRESS_TEXT_SIZE + 8];
     snprintf(id, sizeof(id), "a/%u", number);
     struct endpoint_slice *slice = make_numbered_slice(id, "", MANY_PORTS, false, 0);
     for (unsigned i = 0; i < MANY_ENDPOINTS - left_out; i++) {
-        snprintf(text, sizeof(text), "10.0.%u.%u", i >> 8, i & 255);
+        snprintf(text, sizeof(text), "10.0.%u.%u%s", i >> 8, i & 255, flags);
         vec_push(&slice->endpoints, make_endpoint(text, FAMILY_IPV4));
     }
     put(KIND_ENDPOINTSLICE, slice);
 }
 
-LONG_TEST(many_slices_of_the_same_endpoints)
+static void change_many_slices(const char *flags)
 {
     put_service("p", MANY_PORTS, false);
     for (unsigned i = 0; i < MANY_SLICES; i++)
-        put_same(i, 1);
+        put_same(i, 1, flags);
     expect((struct passed){.ports = MANY_PORTS, .frontends = MANY_PORTS});
-    put_same(0, 0);
+    put_same(0, 0, flags);
     expect((struct passed){.changed = MANY_PORTS});
     for (unsigned i = 0; i < MANY_SLICES; i++)
-        put_same(i, 0);
+        put_same(i, 0, flags);
     expect((struct passed){0});
     caches.sink.remove(&caches, KIND_ENDPOINTSLICE, "a/0");
     expect((struct passed){0});
+}
+
+LONG_TEST(many_slices_of_the_same_endpoints)
+{
+    change_many_slices("");
+}
+
+/* The first copy is not the best one: all of them matter. */
+LONG_TEST(many_slices_of_the_same_terminating_endpoints)
+{
+    change_many_slices("=st");
+}
+
+/* One after the other is added to what is in the tables, and all of its endpoints are copies. */
+LONG_TEST(slices_of_the_same_terminating_endpoints_come_and_go)
+{
+    put_service("p", MANY_PORTS, false);
+    put_same(0, 0, "=st");
+    expect((struct passed){.ports = MANY_PORTS, .frontends = MANY_PORTS});
+    for (unsigned i = 1; i < MANY_SLICES / 4; i++) {
+        put_same(i, 0, "=st");
+        expect((struct passed){0});
+    }
+    for (unsigned i = 1; i < MANY_SLICES / 4; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "a/%u", i);
+        caches.sink.remove(&caches, KIND_ENDPOINTSLICE, id);
+        expect((struct passed){0});
+    }
+    put_same(0, 1, "=st");
+    expect((struct passed){.changed = MANY_PORTS});
 }
 
 static void put_addresses(unsigned n)
