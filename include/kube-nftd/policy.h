@@ -263,7 +263,7 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
                                     const struct address *addresses, size_t n);
 
 /** Sets the @n addresses and ports at which the client reaches the API server. No external or
- * load-balancer address takes them, nor the endpoints of default/kubernetes. */
+ * load-balancer address takes them, nor the first 64 endpoints of the slice default/kubernetes. */
 void policy_set_api_server(struct policy *policy, const struct frontend *peers, size_t n);
 
 /** Decides every dirty service port and passes the result to the tables. */

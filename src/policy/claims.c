@@ -273,13 +273,18 @@ static void log_losers(const struct policy *policy, const struct frontend_state 
     }
 }
 
-/* Linear: an API server has few. */
+static int compare_frontends(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct frontend));
+}
+
 static bool is_reserved(const struct policy *policy, const struct frontend *frontend)
 {
-    for (int i = 0; i < RESERVED_LISTS; i++)
-        vec_each (&policy->reserved[i], it)
-            if (memcmp(it, frontend, sizeof(*it)) == 0)
-                return true;
+    for (int i = 0; i < RESERVED_LISTS; i++) {
+        const frontend_vec *list = &policy->reserved[i];
+        if (list->n && bsearch(frontend, list->v, list->n, sizeof(*list->v), compare_frontends))
+            return true;
+    }
     return false;
 }
 
@@ -287,6 +292,8 @@ void claims_reserve(struct policy *policy, enum reserved_list which, frontend_ve
 {
     frontend_vec before = policy->reserved[which];
     const frontend_vec *both[] = {&before, &frontends};
+    if (frontends.n > 1)
+        qsort(frontends.v, frontends.n, sizeof(*frontends.v), compare_frontends);
     policy->reserved[which] = frontends;
     for (int i = 0; i < 2; i++) {
         vec_each (both[i], frontend) {

@@ -15,7 +15,11 @@
 /* At most this many Services are named in the log line of a commit. */
 #define NAMED 5
 
+/* The API server's Service, and the slice of it that API servers write; at most so many of its
+ * addresses, and ports of them, are reserved. */
 #define API_SERVER "default/kubernetes"
+#define MOST_SERVERS 64
+#define MOST_SERVER_PORTS 16
 
 void policy_spend(struct policy *policy, size_t cost)
 {
@@ -202,26 +206,31 @@ void policy_set_api_server(struct policy *policy, const struct frontend *peers, 
     claims_reserve(policy, RESERVED_PEERS, frontends);
 }
 
-static void add_endpoints(frontend_vec *frontends, const struct endpoint_slice *slice)
+/* The slice that API servers write themselves. Others that are labelled as their Service's may be
+ * anybody's, and would take addresses away from load balancers. */
+static const struct endpoint_slice *find_server_slice(const struct policy *policy)
 {
-    vec_each (&slice->ports, port)
-        vec_each (&slice->endpoints, it)
-            if (slice->has_family && port->protocol == IPPROTO_TCP)
-                vec_push(frontends, (struct frontend){it->address, port->port, port->protocol,
-                                                      (uint8_t)slice->family});
+    const struct endpoint_slice *slice =
+        object_store_get(policy->config.caches->stores[KIND_ENDPOINTSLICE], API_SERVER);
+    bool labelled = slice && slice->service_id && strcmp(slice->service_id, API_SERVER) == 0;
+    return labelled && slice->has_family ? slice : NULL;
 }
 
-/* API servers have few endpoints, so a change rebuilds the list. */
 static void reserve_endpoints(struct policy *policy)
 {
     frontend_vec frontends = {0};
-    const struct endpoint_slice_cache *slices = policy->config.caches->slices;
-    const struct endpoint_slice *slice;
     if (!policy->api_server_changed)
         return;
     policy->api_server_changed = false;
-    for (size_t i = 0; (slice = endpoint_slice_cache_at(slices, API_SERVER, i)); i++)
-        add_endpoints(&frontends, slice);
+    const struct endpoint_slice *slice = find_server_slice(policy);
+    for (size_t i = 0; slice && i < slice->endpoints.n && i < MOST_SERVERS; i++)
+        vec_each (&slice->ports, port)
+            if (port->protocol == IPPROTO_TCP && frontends.n < MOST_SERVERS * MOST_SERVER_PORTS)
+                vec_push(&frontends, (struct frontend){slice->endpoints.v[i].address, port->port,
+                                                       port->protocol, (uint8_t)slice->family});
+    if (slice && slice->endpoints.n > MOST_SERVERS)
+        log_warn("policy", "slice=%s has %zu endpoints: %d of them are reserved for the API server",
+                 slice->id, slice->endpoints.n, MOST_SERVERS);
     claims_reserve(policy, RESERVED_ENDPOINTS, frontends);
 }
 
