@@ -40,7 +40,8 @@ static void make_buckets(struct endpoint_merge *merge, size_t most)
 }
 
 /* The bucket of the pair of @address, or the empty one for it. */
-static uint32_t *find_bucket(const struct endpoint_merge *merge, const struct address *address)
+static inline uint32_t *find_bucket(const struct endpoint_merge *merge,
+                                    const struct address *address)
 {
     const size_t mask = merge->buckets.n - 1;
     size_t at = address_hash(address, 0) & mask;
@@ -69,8 +70,7 @@ static void take(struct endpoint_merge *merge, const struct endpoint_slice *slic
         const struct slice_endpoint **copy = slice == merge->after ? &pair->after : &pair->before;
         if (goes_before(endpoint, *copy))
             *copy = endpoint;
-        pair->n_after += slice == merge->after;
-        pair->n_before += slice != merge->after;
+        ++*(slice == merge->after ? &pair->n_after : &pair->n_before);
     }
 }
 
