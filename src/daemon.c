@@ -74,8 +74,13 @@ static double time_to_begin(struct daemon *d, double now)
 static double sync_tables(struct daemon *d)
 {
     double now = clock_monotonic(), next = time_to_begin(d, now);
-    return d->begun ? proxy_sync(d->proxy, d->socket, now)
-                    : clock_earlier(next, proxy_keep(d->proxy, d->socket, now));
+    if (d->begun)
+        return proxy_sync(d->proxy, d->socket, now);
+    next = clock_earlier(next, proxy_keep(d->proxy, d->socket, now));
+    /* No table that files which cannot be read now may have made. */
+    if (!proxy_has_previous(d->proxy) && manifests_begin(d->source.manifests))
+        return now;
+    return next;
 }
 
 /* The commit point. */
@@ -257,6 +262,8 @@ static void read_snapshot(void *ctx, struct snapshot *now)
     now->started = d->started;
     now->objects_from = source->apiserver ? source->client.server : d->options->manifests;
     now->heard = source->apiserver ? apiserver_silence(source->apiserver) : -1;
+    now->manifests_problem = source->manifests ? manifests_problem(source->manifests) : NULL;
+    now->partial = source->manifests && !manifests_are_whole(source->manifests);
     now->requests = source->apiserver ? apiserver_request_stats(source->apiserver) : NULL;
     for (int kind = 0; kind < KIND_COUNT; kind++)
         now->watch[kind] = reflector_stats(source->reflectors[kind]);
@@ -349,7 +356,7 @@ static int open_pipeline(struct daemon *d, struct proxy_config *config, struct e
     config->events = d->source.events;
     config->startup = d->source.startup;
     d->proxy = proxy_new(config, err);
-    if (!d->proxy || object_source_open(&d->source, d->proxy, false, err))
+    if (!d->proxy || object_source_open(&d->source, d->proxy, MANIFESTS_WHOLE, err))
         return -1;
     watch_tables(d, &d->proxy->config);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;

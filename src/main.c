@@ -79,9 +79,9 @@ struct offline {
     struct object_source source;
 };
 
-/* Returns o->proxy, or NULL with an error. @strict: every file must parse. */
-static struct proxy *offline_open(struct offline *o, const struct options *options, bool strict,
-                                  struct error *err)
+/* Returns o->proxy, or NULL with an error. */
+static struct proxy *offline_open(struct offline *o, const struct options *options,
+                                  enum manifests_mode mode, struct error *err)
 {
     /* Both families: the manifests may be for another host. */
     struct proxy_config config = {.options = options, .offline = true, .families = {true, true}};
@@ -99,7 +99,7 @@ static struct proxy *offline_open(struct offline *o, const struct options *optio
         return NULL;
     }
     o->proxy = proxy_new(&config, err);
-    return o->proxy && object_source_open(source, o->proxy, strict, err) == 0 ? o->proxy : NULL;
+    return o->proxy && object_source_open(source, o->proxy, mode, err) == 0 ? o->proxy : NULL;
 }
 
 static void offline_close(struct offline *o)
@@ -117,7 +117,7 @@ static cJSON *compute(const struct options *options, answer_fn answer, const voi
 {
     struct offline o = {0};
     cJSON *json = NULL;
-    struct proxy *proxy = offline_open(&o, options, false, err);
+    struct proxy *proxy = offline_open(&o, options, MANIFESTS_PARTIAL, err);
     if (proxy) {
         struct snapshot now = {.from_manifests = true};
         policy_sync(proxy->policy);
@@ -156,7 +156,7 @@ static int wait_for_objects(const struct object_source *source, struct error *er
 static int dump_rules(const struct options *options, struct error *err)
 {
     struct offline o = {0};
-    struct proxy *proxy = offline_open(&o, options, true, err);
+    struct proxy *proxy = offline_open(&o, options, MANIFESTS_STRICT, err);
     int result = proxy ? wait_for_objects(&o.source, err) : -1;
     if (result == 0) {
         proxy_dump(proxy, stdout);

@@ -30,7 +30,7 @@ int object_source_prepare(struct object_source *source, struct error *err)
     return source->apiserver ? 0 : -1;
 }
 
-int object_source_open(struct object_source *source, struct proxy *proxy, bool strict,
+int object_source_open(struct object_source *source, struct proxy *proxy, enum manifests_mode mode,
                        struct error *err)
 {
     const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable, proxy};
@@ -49,7 +49,7 @@ int object_source_open(struct object_source *source, struct proxy *proxy, bool s
                                 source->node_name, sink, source->events);
         return 0;
     }
-    source->manifests = manifests_open(source->options->manifests, sink, strict, err);
+    source->manifests = manifests_open(source->options->manifests, sink, mode, err);
     if (source->manifests)
         return 0;
     error_prefix(err, "--manifests");

@@ -7,6 +7,7 @@
 
 #include "kube-nftd/config.h"
 #include "kube-nftd/model.h"
+#include "kube-nftd/source.h"
 
 struct ev_loop;
 struct proxy;
@@ -34,8 +35,8 @@ int object_source_prepare(struct object_source *source, struct error *err);
 /** Starts the event recorder and the startup taint's removal. Does nothing for files. */
 void object_source_open_writers(struct object_source *source);
 
-/** Starts to read objects and addresses into @proxy. @strict: every file must parse. */
-int object_source_open(struct object_source *source, struct proxy *proxy, bool strict,
+/** Starts to read objects and addresses into @proxy. @mode is for files. */
+int object_source_open(struct object_source *source, struct proxy *proxy, enum manifests_mode mode,
                        struct error *err);
 
 /** Call before the proxy is freed. */

@@ -275,6 +275,17 @@ bool proxy_is_programmed(const struct proxy *proxy)
     return all;
 }
 
+bool proxy_has_previous(const struct proxy *proxy)
+{
+    bool any = false;
+    each_family (proxy, i) {
+        struct table_view view;
+        table_view(proxy->tables[i], clock_monotonic(), &view);
+        any = any || view.previous;
+    }
+    return any;
+}
+
 size_t proxy_rejected(const struct proxy *proxy)
 {
     size_t rejected = 0;

@@ -94,6 +94,10 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now);
  * from other programs, as the connection to the API server may depend on them. */
 double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now);
 
+/** Whether services of the previous process stay active in some family, as proxy_keep() saw last;
+ * false once that family is programmed. */
+bool proxy_has_previous(const struct proxy *proxy);
+
 /** Changes to the tables by other programs: callbacks for struct table_monitor_ops of
  * kube-nftd/netlink.h. Later syncs repair them. */
 void proxy_foreign_change(void *proxy, const struct table_change *change);

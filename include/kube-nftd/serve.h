@@ -39,9 +39,11 @@ struct snapshot {
     bool node_eligible; /* load balancers may use the node (docs/behaviour.md 6.2) */
 
     /* Where objects come from. Without an API server, what concerns it is zero. */
-    const char *objects_from; /* "https://...", or the path of manifests */
-    bool from_manifests;      /* this is computed only, never programmed */
-    double heard;             /* seconds since the API server's last byte; negative: no server */
+    const char *objects_from;      /* "https://...", or the path of manifests */
+    const char *manifests_problem; /* why not all files are used as they are; NULL: they are */
+    bool partial;                  /* some manifests could not be read since startup */
+    bool from_manifests;           /* this is computed only, never programmed */
+    double heard; /* seconds since the API server's last byte; negative: no server */
     struct reflector_stats watch[KIND_COUNT];
     const struct request_stats *requests;
     bool has_events; /* events are posted */

@@ -221,19 +221,37 @@ struct event_stats event_recorder_stats(const struct event_recorder *recorder);
 
 struct manifests;
 
+/* What becomes of a folder's initial contents when some of its files cannot be read: they do not
+ * parse, look truncated, or are links to nothing. */
+enum manifests_mode {
+    MANIFESTS_STRICT,  /* manifests_open() fails */
+    MANIFESTS_PARTIAL, /* the other files are passed on */
+    MANIFESTS_WHOLE,   /* nothing is passed on until all of them can be read, and there is one */
+};
+
 /**
- * Reads @path once and passes everything to @sink: one replace for each kind. An unreadable file in
- * a folder is logged and skipped unless @strict, which --dump-rules sets. A missing @path, or a
- * single file that does not parse, is an error. Returns NULL on error.
+ * Reads @path once and passes everything to @sink: one replace for each kind. A missing @path, or a
+ * single file that cannot be read, is an error. Returns NULL on error.
  */
-struct manifests *manifests_open(const char *path, const struct object_sink *sink, bool strict,
-                                 struct error *err);
+struct manifests *manifests_open(const char *path, const struct object_sink *sink,
+                                 enum manifests_mode mode, struct error *err);
+
+/** Passes on what can be read if MANIFESTS_WHOLE still waits for the rest; else, and for NULL,
+ * returns false. */
+bool manifests_begin(struct manifests *manifests);
+
+/** Why some files are not used as they are: "PATH: what is wrong". Borrowed until the next change;
+ * NULL: all are. */
+const char *manifests_problem(const struct manifests *manifests);
+
+/** Whether everything was passed on, with no problem at some time. */
+bool manifests_are_whole(const struct manifests *manifests);
 
 /** Starts to follow the files on @loop: changes arrive as put and remove. */
 int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct error *err);
 
 /** Compares all files with what was last read of them, without waiting for events. False if the
- * folder is gone. */
+ * folder is gone, or its replacement is empty. */
 bool manifests_rescan(struct manifests *manifests);
 
 void manifests_free(struct manifests *manifests);

@@ -408,6 +408,8 @@ struct table_view {
                           * (docs/behaviour.md 6.2) */
     double waiting;      /* seconds a change has waited; 0: none waits */
     double last_updated; /* last success, or startup; seconds since 1970 */
+    bool previous;       /* nothing is programmed yet, and services of the previous process stay
+                          * active */
     const char *failure; /* why it waits, as logged; NULL: it does not */
     uint64_t repairs;    /* commits that repaired changes seen as events */
     uint64_t drift;      /* elements resent after an audit */

@@ -99,9 +99,13 @@ void answer_liveness(struct server *server, struct http *http)
 /* kube-proxy lacks this one. */
 void answer_readiness(struct server *server, struct http *http)
 {
-    bool ready = server->now.programmed;
-    http_text(http, ready ? 200 : 503, "%s",
-              ready ? "ok" : "the tables are not fully programmed yet\n");
+    const struct snapshot *now = &server->now;
+    const char *why = now->programmed ? "" : "the tables are not fully programmed yet";
+    const char *problem = now->partial && now->manifests_problem ? now->manifests_problem : "";
+    if (now->programmed && !now->partial)
+        http_text(http, 200, "ok");
+    else
+        http_text(http, 503, "%s%s%s\n", why, *why && *problem ? ": " : "", problem);
 }
 
 /* ---- the listeners of services ---- */

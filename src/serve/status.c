@@ -31,6 +31,8 @@ static void judge_family(const struct table_view *it, const char *name, bool com
     else if (it->failure)
         facts_append_text(problems, "%s: the kernel rejected the last changes: %s", name,
                           it->failure);
+    else if (!it->programmed && it->previous)
+        facts_append_text(problems, "%s: the table of the previous process stays active", name);
     else if (complete && !it->programmed)
         facts_append_text(problems, "%s: nothing is programmed yet", name);
     else if (it->waiting >= PATIENCE)
@@ -47,6 +49,8 @@ static void judge(const struct snapshot *now, cJSON *to)
     cJSON *problems = cJSON_AddArrayToObject(to, "problems");
     if (!now->complete)
         facts_append_text(problems, "not all Services and EndpointSlices are known yet");
+    if (now->manifests_problem)
+        facts_append_text(problems, "%s", now->manifests_problem);
     if (now->heard > APISERVER_SILENCE)
         facts_append_text(problems, "the API server has sent nothing for %.0f s",
                           floor(now->heard));
@@ -88,6 +92,7 @@ static void add_family(const struct table_view *it, const char *name, bool owned
     facts_add(to, fact_text("family", name),
               fact_text("state", it->lost          ? "lost"
                                  : it->failure     ? "refused"
+                                 : it->previous    ? "previous"
                                  : !it->programmed ? "waiting"
                                  : it->waiting > 0 ? "pending"
                                                    : "applied"),

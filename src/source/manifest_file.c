@@ -17,6 +17,9 @@
 
 #define BLOCK_SIZE ((size_t)64 * 1024)
 
+/* What became of the last document, if it is a single object. */
+enum last_object { LAST_FINE, LAST_BAD, LAST_UNNAMED };
+
 /* A file being read. */
 struct reading {
     const char *path;
@@ -33,7 +36,9 @@ struct reading {
     size_t line;      /* of the current value */
     size_t items;     /* of the current list so far */
     size_t documents; /* other than null */
-    size_t unnamed;   /* line of the last document, if it is an object without a name */
+    enum last_object last;
+    size_t last_line; /* where it begins */
+    char last_byte;   /* of a YAML file */
 };
 
 /* ---- bytes ---- */
@@ -65,8 +70,8 @@ static bool is_selected(const struct json_value *json, enum object_kind kind)
     return !excluding[kind] || !json_find(labels, excluding[kind]);
 }
 
-/* Returns false for an object of ours without a name. */
-static bool take_object(struct reading *reading, const struct json_value *json, int expected)
+static enum last_object take_object(struct reading *reading, const struct json_value *json,
+                                    int expected)
 {
     struct object object = {0};
     struct error err = {0};
@@ -81,7 +86,10 @@ static bool take_object(struct reading *reading, const struct json_value *json, 
         object_clear(&object);
     reading->others += !ours;
     error_clear(&err);
-    return named || !ours;
+    if (ours && !named)
+        return LAST_UNNAMED;
+    bool nameless = !json_member(json_member(json, "metadata"), "name");
+    return (ours && result == DECODE_BAD) || nameless ? LAST_BAD : LAST_FINE;
 }
 
 static int looks_cut(struct reading *reading, const char *what)
@@ -109,7 +117,8 @@ static int take_single(struct reading *reading, const struct json_value *json)
         return 0;
     if (check_type(reading, json))
         return -1;
-    reading->unnamed = take_object(reading, json, -1) ? 0 : reading->line;
+    reading->last = take_object(reading, json, -1);
+    reading->last_line = reading->line;
     return 0;
 }
 
@@ -156,7 +165,7 @@ static int take_document(struct reading *reading, const struct json_value *json)
     if (items && !json_is(items, JSON_ARRAY) && is_list)
         return error_set(reading->err, "the list's items are not an array");
     reading->documents += !json_is(json, JSON_NULL);
-    reading->unnamed = 0;
+    reading->last = LAST_FINE;
     if (json_is(items, JSON_ARRAY)) {
         reading->items = 0;
         if (check_type(reading, json))
@@ -203,6 +212,8 @@ static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
     *n = left < size ? left : size;
     memcpy(buffer, reading->block + reading->taken, *n);
     reading->taken += *n;
+    if (*n > 0)
+        reading->last_byte = buffer[*n - 1];
     return 0;
 }
 
@@ -212,11 +223,13 @@ static int read_yaml(struct reading *reading)
         return -1;
     if (reading->documents == 0)
         return error_set(reading->err, "the file is empty");
-    if (reading->unnamed > 0) {
+    if (reading->last == LAST_UNNAMED)
         looks_cut(reading, "the last object has no name");
-        return error_prefix(reading->err, "line %zu", reading->unnamed);
-    }
-    return 0;
+    else if (reading->last == LAST_BAD && reading->last_byte != '\n')
+        looks_cut(reading, "the last object is incomplete, and its last line does not end");
+    else
+        return 0;
+    return error_prefix(reading->err, "line %zu", reading->last_line);
 }
 
 /* ---- the file ---- */

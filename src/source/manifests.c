@@ -14,6 +14,9 @@
  * Objects are not kept, only the files that define them: of several files the one whose path sorts
  * first is the owner. When the owner drops an object, the other files are read again; until then
  * the sink keeps the old version.
+ *
+ * Initial contents are passed on as a whole. With MANIFESTS_WHOLE they wait for files that cannot
+ * be read: then every change reads all files anew, since nothing of them is kept.
  */
 #include "kube-nftd/source.h"
 
@@ -59,8 +62,14 @@ struct file {
     struct stat polled; /* status at the last poll */
     bool changed;       /* to be read, or gone */
     bool is_link;
-    bool missing; /* objects are kept without a file, which was logged */
-    bool gone;    /* to be freed after processing */
+    bool gone;     /* to be freed after processing */
+    char *problem; /* why it is not read as it is, as logged; NULL: it is */
+};
+
+enum manifests_state {
+    WAITING, /* nothing was passed on: some files cannot be read */
+    PARTIAL, /* passed on without the files that cannot be read */
+    WHOLE,   /* all files have been read */
 };
 
 struct manifests {
@@ -73,8 +82,9 @@ struct manifests {
     struct hash_table by_id[KIND_COUNT];
     unsigned pass; /* counts file reads */
     bool orphans;  /* some objects have no owner yet */
-    bool loaded;
-    object_vec first[KIND_COUNT]; /* collected until loaded */
+    enum manifests_state state;
+    object_vec first[KIND_COUNT]; /* collected until they are passed on */
+    char *problem;                /* see manifests_problem() */
 
     struct ev_loop *loop; /* NULL: not following */
     ev_io events;         /* of inotify */
@@ -161,7 +171,7 @@ static void put_objects(struct manifests *m, const struct file *file, object_vec
             first = *it;
         if ((*it)->owner != file)
             continue;
-        if (m->loaded) {
+        if (m->state != WAITING) {
             m->sink.put(m->sink.ctx, object);
         } else {
             vec_push(&m->first[object->kind], *object);
@@ -229,6 +239,7 @@ static struct file *file_get(struct manifests *m, const char *name)
 static void file_free(struct file *file)
 {
     vec_free(&file->defs);
+    free(file->problem);
     free(file->path);
     free(file);
 }
@@ -251,6 +262,21 @@ static void log_loaded(bool folder, const char *path, const struct counts *count
              counts->objects[KIND_NODE], counts->bad);
 }
 
+/* Returns whether @problem (NULL: none) is another one than before. */
+static bool set_problem(struct file *file, const char *problem)
+{
+    bool same = file->problem && problem && strcmp(file->problem, problem) == 0;
+    char *before = file->problem;
+    file->problem = problem ? xstrdup(problem) : NULL;
+    free(before);
+    return !same;
+}
+
+static const char *why_missing(const struct file *file)
+{
+    return file->is_link ? "the link points to no file" : "the file is gone";
+}
+
 /* Reads @file, replaces its objects and adds them to @counts. */
 static enum manifest_result read_file(struct manifests *m, struct file *file, struct counts *counts,
                                       struct error *err)
@@ -262,9 +288,9 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
     file->is_link = lstat(file->path, &itself) == 0 && S_ISLNK(itself.st_mode);
     file->status = status;
     file->changed = false;
-    file->missing = file->missing && result == MANIFEST_GONE;
     if (result != MANIFEST_OK)
         return result;
+    set_problem(file, NULL);
     counts->files++;
     vec_each (&objects, object) {
         counts->objects[object->kind]++;
@@ -300,10 +326,9 @@ static void handle_missing(struct manifests *m, struct file *file)
         file->gone = true;
         return;
     }
-    if (!file->missing)
-        log_warn(LOG, "%s: %s; its objects stay active objects=%zu", file->path,
-                 file->is_link ? "the link points to no file" : "the file is gone", objects);
-    file->missing = true;
+    if (set_problem(file, why_missing(file)))
+        log_warn(LOG, "%s: %s; its objects stay active objects=%zu", file->path, file->problem,
+                 objects);
     file->status = (struct stat){0};
 }
 
@@ -316,9 +341,11 @@ static void reload(struct manifests *m, struct file *file)
         log_loaded(false, file->path, &counts);
     else if (result == MANIFEST_GONE)
         handle_missing(m, file);
-    else
+    else {
+        set_problem(file, err.text);
         log_error(LOG, "%s: %s; its previous objects stay active objects=%zu", file->path, err.text,
                   file->defs.n);
+    }
     error_clear(&err);
 }
 
@@ -397,7 +424,20 @@ static void mark_new_owners(struct manifests *m)
     }
 }
 
-static void process_changes(struct manifests *m)
+static void free_gone_files(struct manifests *m)
+{
+    size_t kept = 0;
+    vec_each (&m->files, file) {
+        if ((*file)->gone)
+            file_free(*file);
+        else
+            m->files.v[kept++] = *file;
+    }
+    m->files.n = kept;
+}
+
+/* Once everything was passed on. */
+static void apply_changes(struct manifests *m)
 {
     /* Missing files first: removals precede additions, and a new owner may be missing too. */
     vec_each (&m->files, file) {
@@ -413,14 +453,112 @@ static void process_changes(struct manifests *m)
                 reload(m, *file);
         }
     } while (m->orphans);
-    size_t kept = 0;
-    vec_each (&m->files, file) {
-        if ((*file)->gone)
-            file_free(*file);
-        else
-            m->files.v[kept++] = *file;
+    free_gone_files(m);
+}
+
+/* ---- the initial contents ---- */
+
+/* Forgets all that was read. */
+static void forget_objects(struct manifests *m)
+{
+    vec_each (&m->files, file)
+        vec_clear(&(*file)->defs);
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        hash_table_each (&m->by_id[kind], struct definition, def)
+            definition_free(m, def);
+        object_vec_clear(&m->first[kind]);
     }
-    m->files.n = kept;
+    m->orphans = false;
+}
+
+/* Looks for the current problem. */
+static void judge(struct manifests *m)
+{
+    const struct file *first = NULL;
+    size_t n = 0;
+    vec_each (&m->files, file) {
+        first = !first && (*file)->problem ? *file : first;
+        n += (*file)->problem != NULL;
+    }
+    free(m->problem);
+    m->problem = NULL;
+    if (m->lost)
+        m->problem = xasprintf("%s: the folder is gone", m->folder);
+    else if (m->filling)
+        m->problem = xasprintf("%s: the folder was replaced and is not filled yet", m->folder);
+    else if (m->state == WAITING && m->files.n == 0)
+        m->problem = xasprintf("%s: the folder has no manifests", m->folder);
+    else if (n > 1)
+        m->problem = xasprintf("%s: %s (and %zu more files)", first->path, first->problem, n - 1);
+    else if (n > 0)
+        m->problem = xasprintf("%s: %s", first->path, first->problem);
+    if (m->state == PARTIAL && !m->problem)
+        m->state = WHOLE;
+}
+
+static void pass_on(struct manifests *m)
+{
+    m->state = PARTIAL;
+    judge(m);
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        m->sink.replace(m->sink.ctx, (enum object_kind)kind, &m->first[kind]);
+        object_vec_clear(&m->first[kind]);
+    }
+}
+
+/* Reads all files anew, and passes them on as @mode says. */
+static int load(struct manifests *m, enum manifests_mode mode, struct error *err)
+{
+    struct counts counts = {0};
+    forget_objects(m);
+    vec_each (&m->files, it) {
+        struct file *file = *it;
+        enum manifest_result result = read_file(m, file, &counts, err);
+        if (result == MANIFEST_GONE)
+            error_set(err, "%s", why_missing(file));
+        if (result != MANIFEST_OK && mode == MANIFESTS_STRICT)
+            return error_prefix(err, "%s", file->path);
+        if (result != MANIFEST_OK && set_problem(file, err->text))
+            log_error(LOG, "%s: %s; %s", file->path, err->text,
+                      mode == MANIFESTS_WHOLE ? "no file is used until all can be read"
+                                              : "skipped until it changes");
+        error_clear(err);
+    }
+    judge(m);
+    if (m->problem && mode == MANIFESTS_WHOLE) {
+        forget_objects(m);
+        return 0;
+    }
+    log_loaded(!m->path, m->path ? m->path : m->folder, &counts);
+    pass_on(m);
+    return 0;
+}
+
+/* While nothing was passed on. */
+static void load_again(struct manifests *m)
+{
+    struct error err = {0};
+    struct stat status;
+    bool any = false;
+    vec_each (&m->files, it) {
+        struct file *file = *it;
+        any = any || file->changed;
+        file->gone = file->changed && lstat(file->path, &status) && errno == ENOENT;
+    }
+    if (!any || m->lost || m->filling)
+        return;
+    free_gone_files(m);
+    load(m, MANIFESTS_WHOLE, &err);
+    error_clear(&err);
+}
+
+static void process_changes(struct manifests *m)
+{
+    if (m->state == WAITING)
+        load_again(m);
+    else
+        apply_changes(m);
+    judge(m);
 }
 
 /* ---- the folder ---- */
@@ -547,39 +685,46 @@ static int set_path(struct manifests *m, const char *path, struct error *err)
     return 0;
 }
 
-static int first_load(struct manifests *m, bool strict, struct error *err)
+static int first_load(struct manifests *m, enum manifests_mode mode, struct error *err)
 {
-    struct counts counts = {0};
-    if (compare_files(m, err))
+    /* A single file is there, or there is nothing to follow. */
+    if (compare_files(m, err) || load(m, m->path ? MANIFESTS_STRICT : mode, err))
         return -1;
-    vec_each (&m->files, it) {
-        const char *path = (*it)->path;
-        enum manifest_result result = read_file(m, *it, &counts, err);
-        if (result != MANIFEST_OK && (strict || m->path))
-            return err->text ? error_prefix(err, "%s", path)
-                             : error_set(err, "%s: %s", path, strerror(ENOENT));
-        if (result == MANIFEST_BAD)
-            log_error(LOG, "%s: %s; skipped until it changes", path, err->text);
-        error_clear(err);
-    }
-    log_loaded(!m->path, m->path ? m->path : m->folder, &counts);
-    m->loaded = true;
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        m->sink.replace(m->sink.ctx, (enum object_kind)kind, &m->first[kind]);
-        object_vec_clear(&m->first[kind]);
-    }
+    if (m->files.n == 0 && m->problem)
+        log_error(LOG, "%s; waiting for one", m->problem);
     return 0;
 }
 
-struct manifests *manifests_open(const char *path, const struct object_sink *sink, bool strict,
-                                 struct error *err)
+struct manifests *manifests_open(const char *path, const struct object_sink *sink,
+                                 enum manifests_mode mode, struct error *err)
 {
     struct manifests *m = xcalloc(1, sizeof(*m));
     m->sink = *sink;
-    if (set_path(m, path, err) == 0 && first_load(m, strict, err) == 0)
+    if (set_path(m, path, err) == 0 && first_load(m, mode, err) == 0)
         return m;
     manifests_free(m);
     return NULL;
+}
+
+bool manifests_begin(struct manifests *m)
+{
+    struct error err = {0};
+    if (!m || m->state != WAITING)
+        return false;
+    log_warn(LOG, "%s; the files that can be read are used", m->problem);
+    load(m, MANIFESTS_PARTIAL, &err);
+    error_clear(&err);
+    return true;
+}
+
+const char *manifests_problem(const struct manifests *m)
+{
+    return m->problem;
+}
+
+bool manifests_are_whole(const struct manifests *m)
+{
+    return m->state == WHOLE;
 }
 
 /* ---- following ---- */
@@ -606,10 +751,9 @@ int manifests_follow(struct manifests *m, struct ev_loop *loop, struct error *er
 bool manifests_rescan(struct manifests *m)
 {
     find_folder(m);
-    m->filling = false;
     compare_all(m);
     process_changes(m);
-    return !m->lost;
+    return !m->lost && !m->filling;
 }
 
 void manifests_free(struct manifests *m)
@@ -621,14 +765,11 @@ void manifests_free(struct manifests *m)
         ev_io_stop(m->loop, &m->events);
         close(m->events.fd);
     }
+    forget_objects(m);
     vec_each (&m->files, file)
         file_free(*file);
     vec_free(&m->files);
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        hash_table_each (&m->by_id[kind], struct definition, def)
-            definition_free(m, def);
-        object_vec_clear(&m->first[kind]);
-    }
+    free(m->problem);
     free(m->folder);
     free(m->path);
     free(m);

@@ -73,13 +73,34 @@ void ruleset_add_shadow_chains(const struct ruleset *rs, struct nft_socket *sock
     nft_batch_release(&c.batch);
 }
 
-/* ---- ruleset_withdraw() ---- */
+/* ---- what it has ---- */
 
 static void on_element(void *ctx, const struct nft_element *element)
 {
     (void)element;
     *(bool *)ctx = true;
 }
+
+bool ruleset_has_previous(const struct ruleset *rs, struct nft_socket *socket)
+{
+    struct error err = {0};
+    struct nft_table_state state = {.exists = true};
+    const char *services = set_name(SET_SERVICES);
+    bool known = nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, &err) == 0;
+    bool counted = false, any = false;
+    uint32_t count = 0;
+    free(state.comment);
+    if (known && state.exists)
+        known = nft_socket_count_elements(socket, rs->family, RULESET_TABLE, services, &count,
+                                          &counted, &err) == 0;
+    if (known && state.exists && !counted)
+        known = nft_socket_read_elements(socket, rs->family, RULESET_TABLE, services, on_element,
+                                         &any, &err) == 0;
+    error_clear(&err);
+    return !known || (state.exists && (counted ? count > 0 : any));
+}
+
+/* ---- ruleset_withdraw() ---- */
 
 /* Deletes the elements that packets to @frontend look up first. */
 static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket,

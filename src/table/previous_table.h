@@ -28,4 +28,8 @@ void ruleset_add_shadow_chains(const struct ruleset *ruleset, struct nft_socket 
 int ruleset_withdraw(struct ruleset *ruleset, struct nft_socket *socket,
                      const struct frontend *frontend, bool *gave, struct error *err);
 
+/** Whether the kernel has a table, of any layout, that is not known to be without services. True,
+ * too, if the kernel does not answer. */
+bool ruleset_has_previous(const struct ruleset *ruleset, struct nft_socket *socket);
+
 #endif

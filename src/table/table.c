@@ -62,6 +62,7 @@ struct table {
     struct audit audit;
     double kept;     /* last check by table_protect(); 0: never */
     bool look_again; /* an event about the table came since */
+    bool previous;   /* at that check the kernel had services of the previous process */
 };
 
 struct table *table_new(const struct table_config *config, struct error *err)
@@ -402,6 +403,8 @@ double table_protect(struct table *table, struct nft_socket *socket, double now)
     const double due = table->kept + (table->look_again ? KEEP_PAUSE : KEEP_PERIOD);
     if (table->kept > 0 && now < due)
         return due;
+    if (table->kept == 0 || table->look_again)
+        table->previous = ruleset_has_previous(table->ruleset, socket);
     table->kept = now;
     table->look_again = false;
     if (ruleset_repair_previous(table->ruleset, socket, &repaired, &err))
@@ -457,6 +460,7 @@ void table_view(const struct table *table, double now, struct table_view *view)
                                 .overdue = waiting >= 2 * table->sync_period,
                                 .waiting = waiting,
                                 .last_updated = table->last_updated,
+                                .previous = table->previous && !table->programmed,
                                 .failure = table_is_applied(table) ? NULL : table->logged,
                                 .repairs = table->foreign.repairs,
                                 .drift = table->foreign.drift,

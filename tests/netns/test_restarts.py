@@ -307,3 +307,120 @@ def test_cleanup_leaves_no_trace(proxy_with):
     serving.check()
     for web in serving.webs:
         assert web.ask() == "outside"
+
+
+# ---- files that cannot be read at a restart -------------------------------------------------------
+
+
+def cut(path: pathlib.Path) -> None:
+    text = path.read_text()
+    path.write_text(text[: len(text) // 2])
+
+
+def replace_by_link(path: pathlib.Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere.json")
+
+
+def replace_by_folder(path: pathlib.Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def move_all_away(path: pathlib.Path) -> None:
+    """As a volume that is not mounted."""
+    path.parent.rename(path.parent.with_name("away"))
+    path.parent.mkdir()
+
+
+# What happens to the file of a Service, and what is said then. Nobody may read what belongs to nobody.
+DAMAGES = {
+    "cut off": (cut, "web-service.json: line"),
+    "empty": (lambda path: path.write_text(""), "web-service.json: the file is empty"),
+    "a link to nothing": (replace_by_link, "web-service.json: the link points to no file"),
+    "unreadable": (lambda path: path.chmod(0), "web-service.json: cannot be opened: Permission denied"),
+    "a folder": (replace_by_folder, "web-service.json: is not a regular file"),
+    "no file at all": (move_all_away, "manifests: the folder has no manifests"),
+}
+
+
+def readiness(proxy: Proxy) -> tuple[int, str]:
+    answer = http_get(proxy.lab.node, "127.0.0.1", HEALTH_PORT, "/readyz")
+    return (answer[0], answer[2]) if answer else (0, "")
+
+
+@pytest.mark.parametrize("damage,message", DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_file_that_cannot_be_read(proxy_with, damage, message):
+    """Nothing is removed because of it, nor changed, and it is named; once it can be read, everything is as the files
+    say."""
+    proxy = proxy_with()
+    webs = [Web(proxy, family, "TCP", name) for family, name in ((4, "web"), (6, "other"))]
+    proxy.daemon.start()
+    for web in webs:
+        web.publish("a")
+    proxy.daemon.stop()
+    before = elements(proxy.lab.node)
+    file = proxy.manifests.folder / "web-service.json"
+    damage(file)
+    if file.parent.joinpath("other-slice.json").exists():
+        webs[1].put_endpoints(b="ready")
+    proxy.daemon.launch()
+    wait_for(lambda: message in readiness(proxy)[1], lambda: f"{message}: {readiness(proxy)}")
+    time.sleep(1.5)  # two polls
+    assert readiness(proxy)[0] == 503
+    assert elements(proxy.lab.node) == before
+    assert [web.ask() for web in webs] == ["a", "a"]
+    done = call(proxy.lab.node, "status")
+    assert done.returncode == 1 and message in done.stdout
+    assert "IPv4: the table of the previous process stays active" in done.stdout
+    if damage is move_all_away:
+        file.parent.rmdir()
+        file.parent.with_name("away").rename(file.parent)
+    elif damage is replace_by_folder:
+        file.rmdir()
+    webs[0].put_service()
+    webs[1].put_endpoints(b="ready")
+    proxy.daemon.wait_programmed()
+    webs[1].settle("b")
+    assert webs[0].ask() == "a"
+
+
+def test_a_file_that_cannot_be_read_at_first(proxy_with):
+    """Where nothing can be lost, the others are programmed."""
+    proxy = proxy_with()
+    web = Web(proxy, 4, "TCP")
+    proxy.manifests.put_text("broken.yaml", "kind: [")
+    web.put_service()
+    web.put_endpoints(a="ready")
+    proxy.daemon.launch()
+    broken = f"{proxy.manifests.folder}/broken.yaml: line"
+    wait_for(lambda: readiness(proxy)[1].startswith(broken), lambda: f"{readiness(proxy)}")
+    web.settle("a")
+    assert readiness(proxy)[0] == 503
+    proxy.manifests.put_text("broken.yaml", "kind: List\napiVersion: v1\nitems: []\n")
+    proxy.daemon.wait_programmed()
+    proxy.manifests.put_text("broken.yaml", "")
+    wait_for(lambda: "broken.yaml: the file is empty" in proxy.daemon.log(), "the log names it")
+    assert readiness(proxy) == (200, "ok")
+    assert "broken.yaml: the file is empty" in call(proxy.lab.node, "status").stdout
+
+
+def test_a_file_deleted_meanwhile(proxy_with):
+    """As while the daemon runs: of a folder that has others, a file that is not there is deleted."""
+    proxy = proxy_with()
+    web = Web(proxy, 4, "TCP")
+    proxy.daemon.start()
+    web.publish("a")
+    proxy.daemon.stop()
+    web.remove_service()
+    proxy.daemon.start()
+    web.settle_absent()
+
+
+def test_the_last_service_deleted(proxy_with):
+    """Tables without services have nothing to lose: an empty folder is what it seems."""
+    proxy = proxy_with()
+    proxy.daemon.start()
+    proxy.daemon.stop()
+    proxy.manifests.remove("node")
+    proxy.daemon.start()

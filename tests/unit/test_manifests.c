@@ -205,21 +205,41 @@ static const char *path_of(const char *word)
     return word + 2;
 }
 
-/* "!" before the path: strictly. A text below is the file's. */
+/* "!" before the path: strictly; "?": all or nothing. A text below is the file's. */
 COMMAND(load)
 {
     struct error err = {0};
-    bool strict = *words == '!';
-    words += strict;
+    enum manifests_mode mode = *words == '!'   ? MANIFESTS_STRICT
+                               : *words == '?' ? MANIFESTS_WHOLE
+                                               : MANIFESTS_PARTIAL;
+    words += mode != MANIFESTS_PARTIAL;
     if (*script_text())
         put_file(words, script_text());
     manifests_free(manifests);
     replaced = 0;
-    manifests = manifests_open(path_of(words), &sink, strict, &err);
+    manifests = manifests_open(path_of(words), &sink, mode, &err);
     if (!manifests)
         fprintf(out, "%s\n", err.text + (*err.text == '/' ? strlen(test_folder()) + 1 : 0));
-    ck_assert_uint_eq(replaced, manifests ? KIND_COUNT : 0);
+    ck_assert(replaced == (manifests ? KIND_COUNT : 0) ||
+              (mode == MANIFESTS_WHOLE && replaced == 0 && manifests_problem(manifests)));
     error_clear(&err);
+    write_seen(out);
+}
+
+/* "whole", "partly" or "waiting", and the problem. */
+COMMAND(state)
+{
+    const char *problem = manifests_problem(manifests);
+    fprintf(out, "%s%s%s\n",
+            manifests_are_whole(manifests) ? "whole"
+            : replaced                     ? "partly"
+                                           : "waiting",
+            problem ? ": " : "", problem ? problem + strlen(test_folder()) + 1 : "");
+}
+
+COMMAND(begin_partly)
+{
+    fprintf(out, "%s\n", manifests_begin(manifests) ? "begun" : "nothing to begin");
     write_seen(out);
 }
 
