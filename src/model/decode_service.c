@@ -195,9 +195,9 @@ static void add_address(struct decoder *d, const struct json_value *value,
         vec_push(&lists[family], address);
 }
 
-/* API servers reject special addresses; one that slips through would capture the host's own
- * traffic. */
-static int take_external_ip(struct decoder *d, const struct json_value *entry, void *ctx)
+/* A special address would capture the host's own traffic. API servers reject external IPs of that
+ * kind, but not those of load balancers. */
+static int take_outside_address(struct decoder *d, const struct json_value *entry, void *ctx)
 {
     const char *text = entry->string;
     enum family family;
@@ -218,9 +218,7 @@ static int take_ingress(struct decoder *d, const struct json_value *entry, void 
     const char *text, *mode;
     if (field_string(d, ip, &text) || field_string(d, json_find(entry, "ipMode"), &mode))
         return -1;
-    if (text && (!mode || strcmp(mode, "VIP") == 0))
-        add_address(d, ip, ctx);
-    return 0;
+    return text && (!mode || strcmp(mode, "VIP") == 0) ? take_outside_address(d, ip, ctx) : 0;
 }
 
 /* @text trimmed, for the caller to free. */
@@ -277,7 +275,7 @@ static int external_addresses(struct decoder *d, const struct json_value *spec)
 {
     struct outside outside = {0};
     const struct json_value *status, *balancer;
-    bool bad = field_each(d, json_find(spec, "externalIPs"), JSON_STRING, take_external_ip,
+    bool bad = field_each(d, json_find(spec, "externalIPs"), JSON_STRING, take_outside_address,
                           outside.external_ips) ||
                field_object(d, json_find(d->json, "status"), &status) ||
                field_object(d, json_find(status, "loadBalancer"), &balancer) ||

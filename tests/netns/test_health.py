@@ -6,7 +6,7 @@ import json
 import pytest
 
 import objects
-from daemon import HEALTH_PORT, http_get, wait_for
+from daemon import HEALTH_PORT, Frontend, http_get, wait_for
 from lab import NODE_ADDRESS
 from scenario import Web
 
@@ -110,3 +110,17 @@ def test_a_node_that_goes_is_not_eligible(proxy):
     assert probe(proxy, "/livez")[0] == 200
     proxy.manifests.put("node", objects.node(taints=[{"key": "other", "effect": "NoExecute"}]))
     wait_for(lambda: probe(proxy, "/healthz")[0] == 200, "/healthz says 200 again")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
+def test_a_balancer_with_an_address_of_the_node_itself(proxy, address):
+    """Its status says so: whoever may write that gets nothing of what the node answers on loopback."""
+    balancer = objects.service("balancer", {4: "10.96.99.9"}, [objects.Port("http", "TCP", HEALTH_PORT)])
+    balancer["spec"]["type"] = "LoadBalancer"
+    balancer["status"] = {"loadBalancer": {"ingress": [{"ip": address}, {"ip": "203.0.113.99"}]}}
+    proxy.manifests.put("balancer", balancer)
+    other = Frontend("203.0.113.99", "TCP", HEALTH_PORT)
+    wait_for(lambda: proxy.tables[4].backends(other) == [], "the other address is served")
+    assert proxy.tables[4].backends(Frontend(address, "TCP", HEALTH_PORT)) is None
+    assert probe(proxy, "/livez")[0] == 200
+    assert f'"{address}" is ' in proxy.daemon.log()
