@@ -263,14 +263,15 @@ typedef int (*yaml_input_fn)(void *ctx, char *buffer, size_t size, size_t *n);
  * Reads all documents from @input (YAML or JSON) and passes them to the callback of @reader, a new
  * json_reader.
  *
- * Plain scalars are typed by YAML's JSON schema as in Kubernetes tools (null, true/false, numbers;
- * yes/no/on/off are strings). Anchors and aliases are expanded up to a limit; deep nesting and
- * alias bombs are errors. Errors give line and column.
+ * Read as Kubernetes' tools do (sigs.k8s.io/yaml), that is by YAML 1.1: yes, on, n are booleans,
+ * 017 and 0b11 numbers, and a merge key (<<) replaces keys that stand before it. But 1:30 is text.
+ * Anchors and aliases are expanded up to a limit; deep nesting and alias bombs are errors. Errors
+ * give line and column.
  */
 int yaml_read(struct value_reader *reader, yaml_input_fn input, void *ctx, struct error *err);
 
-/** Parses @text, a single document, into a tree that the caller deletes. NULL on error. With
- * @lenient, duplicate keys are allowed and all kept, in order. */
+/** Parses the first document of @text into a tree that the caller deletes; what follows it is not
+ * read. NULL on error. With @lenient, duplicate keys are allowed and all kept, in order. */
 cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *err);
 
 /** Writes @tree in block style, members in order; yaml_parse() reads it back unchanged. -1 for

@@ -7,12 +7,10 @@
  * Expansion is bounded: the aliases of a document copy at most COPIED_MOST bytes.
  */
 #include "reader.h"
+#include "yaml_scalar.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <strings.h>
 #include <yaml.h>
 
 #define DEPTH_MOST 100
@@ -29,7 +27,13 @@ struct key {
     size_t begin; /* in the text of the values */
     const char *text;
     size_t line;
+    size_t at;    /* index of its value */
+    size_t order; /* of equal keys, the one with the highest counts */
+    bool merged;  /* it comes from a merge key */
 };
+
+/* What the next node is. */
+enum node_role { NODE_VALUE, NODE_MERGED, NODE_MERGED_ITEM };
 
 struct yaml {
     yaml_parser_t parser;
@@ -38,9 +42,9 @@ struct yaml {
     struct error *err;
     yaml_input_fn input;
     void *ctx;
-    bool single;      /* one document, without NUL in its texts */
-    bool lenient;     /* allow duplicate keys */
-    size_t documents; /* begun */
+    bool single;  /* only the first document counts, without NUL in its texts */
+    bool lenient; /* allow duplicate keys */
+    bool ended;   /* no other document counts */
     /* Anchored nodes are recorded, and an alias replays its node. */
     VEC(yaml_event_t) events; /* recorded in this document */
     VEC(struct anchor) anchors;
@@ -49,6 +53,9 @@ struct yaml {
     const yaml_event_t *replay; /* the current event, if it is replayed; else NULL */
     size_t copied;              /* bytes of replayed events in this document */
     VEC(struct key) keys;       /* of all open mappings, the innermost last */
+    enum node_role role;
+    bool merging; /* the mapping being read is the value of a merge key */
+    bool merged;  /* the innermost open mapping has a merge key */
 };
 
 /* ---- errors and events ---- */
@@ -135,51 +142,6 @@ static size_t line_of(const struct yaml *yaml)
 
 /* ---- scalars ---- */
 
-/* Parses a number as Kubernetes' tools do: 010 is octal, like 0o10. False for other text, and for
- * infinity and NaN, which JSON lacks. */
-static bool read_number(const char *text, double *number)
-{
-    static const struct {
-        const char *prefix, *digits;
-        int base;
-    } forms[] = {{"0x", "0123456789abcdefABCDEF", 16}, {"0o", "01234567", 8}, {"0", "01234567", 8}};
-    double sign = *text == '-' ? -1 : 1;
-    text += *text == '-' || *text == '+';
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        size_t prefix = strlen(forms[i].prefix);
-        const char *digits = text + prefix;
-        if (strncmp(text, forms[i].prefix, prefix) == 0 && *digits &&
-            !digits[strspn(digits, forms[i].digits)]) {
-            errno = 0;
-            *number = sign * (double)strtoull(digits, NULL, forms[i].base);
-            if (errno == 0)
-                return true;
-        }
-    }
-    char *end;
-    if ((!isdigit((unsigned char)*text) && *text != '.') || text[strspn(text, "0123456789.eE+-")])
-        return false;
-    *number = sign * strtod(text, &end);
-    return end > text && !*end && isfinite(*number);
-}
-
-/* The type of a plain scalar. */
-static enum json_type resolve(const char *text, double *number)
-{
-    static const struct {
-        const char *text;
-        enum json_type type;
-    } words[] = {
-        {"", JSON_NULL},       {"~", JSON_NULL},      {"null", JSON_NULL},   {"Null", JSON_NULL},
-        {"NULL", JSON_NULL},   {"true", JSON_TRUE},   {"True", JSON_TRUE},   {"TRUE", JSON_TRUE},
-        {"false", JSON_FALSE}, {"False", JSON_FALSE}, {"FALSE", JSON_FALSE},
-    };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(words[i].text, text) == 0)
-            return words[i].type;
-    return read_number(text, number) ? JSON_NUMBER : JSON_STRING;
-}
-
 /* The type of the current scalar; -1 if it does not fit its tag. */
 static int scalar_type(struct yaml *yaml, double *number)
 {
@@ -191,10 +153,10 @@ static int scalar_type(struct yaml *yaml, double *number)
                 {YAML_BOOL_TAG, JSON_TRUE, JSON_FALSE},
                 {YAML_NULL_TAG, JSON_NULL, JSON_NULL}};
     const char *tag = (const char *)yaml->event.data.scalar.tag;
-    bool is_plain = yaml->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    enum json_type type = resolve((const char *)yaml->event.data.scalar.value, number);
+    bool plain = yaml->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    enum json_type type = yaml_scalar_type((const char *)yaml->event.data.scalar.value, number);
     if (!tag)
-        return is_plain ? (int)type : JSON_STRING;
+        return plain ? (int)type : JSON_STRING;
     if (strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0)
         return JSON_STRING;
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
@@ -207,12 +169,10 @@ static int scalar_type(struct yaml *yaml, double *number)
     return fail(yaml, "tag %s is not supported", tag);
 }
 
-/* Adds the text of the current scalar. A NUL becomes two bytes that are not UTF-8. */
-static int add_text(struct yaml *yaml, bool *has_nul)
+/* Adds @text. A NUL becomes two bytes that are not UTF-8. */
+static int add_text(struct yaml *yaml, const char *text, size_t length, bool *has_nul)
 {
     struct value_reader *values = yaml->values;
-    const char *text = (const char *)yaml->event.data.scalar.value;
-    size_t length = yaml->event.data.scalar.length;
     *has_nul = memchr(text, '\0', length);
     if (*has_nul && yaml->single)
         return fail(yaml, "a text with a NUL");
@@ -232,7 +192,9 @@ static int take_scalar(struct yaml *yaml)
     bool has_nul;
     int type = scalar_type(yaml, &number);
     size_t begin = yaml->values->text.n;
-    if (type < 0 || (type == JSON_STRING && add_text(yaml, &has_nul)))
+    if (type < 0 ||
+        (type == JSON_STRING && add_text(yaml, (const char *)yaml->event.data.scalar.value,
+                                         yaml->event.data.scalar.length, &has_nul)))
         return -1;
     struct json_value *value = reader_add(yaml->values, (enum json_type)type, yaml->err);
     if (!value)
@@ -271,20 +233,42 @@ static int take_sequence(struct yaml *yaml, size_t depth)
     return 0;
 }
 
+/* Keys are texts in JSON: "true" for yes, "16" for 0x10. */
+static int add_key_text(struct yaml *yaml)
+{
+    const char *text = (const char *)yaml->event.data.scalar.value;
+    size_t length = yaml->event.data.scalar.length;
+    double number = 0;
+    char digits[32];
+    bool has_nul;
+    int type = scalar_type(yaml, &number);
+    if (type < 0)
+        return -1;
+    if (type == JSON_NULL)
+        return fail(yaml, "a key must not be null");
+    if (type == JSON_NUMBER && floor(number) == number && fabs(number) < 1e15) {
+        length = (size_t)snprintf(digits, sizeof(digits), "%.0f", number + 0.0);
+        text = digits;
+    } else if (type != JSON_STRING && type != JSON_NUMBER) {
+        text = type == JSON_TRUE ? "true" : "false";
+        length = strlen(text);
+    }
+    return add_text(yaml, text, length, &has_nul);
+}
+
 static int take_key(struct yaml *yaml)
 {
     struct value_reader *values = yaml->values;
-    const yaml_event_t *event = &yaml->event;
     size_t begin = values->text.n;
-    bool has_nul;
-    if (event->type != YAML_SCALAR_EVENT)
+    if (yaml->event.type != YAML_SCALAR_EVENT)
         return fail(yaml, "a key must be a simple value");
-    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-        strcmp((const char *)event->data.scalar.value, "<<") == 0)
-        return fail(yaml, "merge keys (<<) are not supported");
-    if (add_text(yaml, &has_nul))
+    if (add_key_text(yaml))
         return -1;
-    vec_push(&yaml->keys, (struct key){begin, NULL, line_of(yaml)});
+    vec_push(&yaml->keys, (struct key){.begin = begin,
+                                       .line = line_of(yaml),
+                                       .at = values->values.n,
+                                       .order = yaml->keys.n,
+                                       .merged = yaml->merging});
     values->key = values->text.v + begin;
     values->key_length = json_key_length(values->text.n - begin - 1);
     return 0;
@@ -294,39 +278,149 @@ static int compare_keys(const void *a, const void *b)
 {
     const struct key *first = a, *second = b;
     int order = strcmp(first->text, second->text);
-    return order ? order : (first->line > second->line) - (first->line < second->line);
+    return order ? order : (first->order > second->order) - (first->order < second->order);
 }
 
-/* Looks for duplicates among the keys from @first on. Sorts, so that many keys cost little. */
-static int check_keys(struct yaml *yaml, size_t first)
+/* Of the @n equal @keys the last one counts. Takes the key from other values that come from a merge
+ * or give way to one; else they are duplicates. */
+static int choose_key(struct yaml *yaml, const struct key *keys, size_t n)
+{
+    const struct key *winner = &keys[n - 1], *before = NULL;
+    for (const struct key *key = keys; key <= winner; key++) {
+        if (!key->merged && before && !yaml->lenient)
+            return error_set(yaml->err, "line %zu: duplicate key \"%s\", also in line %zu",
+                             key->line, key->text, before->line);
+        if (!key->merged)
+            before = key;
+        if (key != winner && (key->merged || winner->merged))
+            yaml->values->values.v[key->at].key = NULL;
+    }
+    return 0;
+}
+
+/* Removes the members without a key of the object that begins at @index and ends the values. */
+static void drop_members(struct value_reader *values, size_t index)
+{
+    struct json_value *v = values->values.v;
+    size_t kept = index + 1;
+    for (size_t from = kept, size; from < values->values.n; from += size) {
+        size = v[from].size;
+        if (!v[from].key)
+            continue;
+        memmove(&v[kept], &v[from], size * sizeof(*v));
+        kept += size;
+    }
+    values->values.n = kept;
+}
+
+/* Looks for keys of the object at @index that come several times: those from @first on. Sorts, so
+ * that many keys cost little. */
+static int check_keys(struct yaml *yaml, size_t first, size_t index)
 {
     struct key *keys = yaml->keys.v;
-    if (yaml->keys.n - first < 2 || yaml->lenient)
+    const size_t end = yaml->keys.n;
+    if (end - first < 2 || (yaml->lenient && !yaml->merged))
         return 0;
-    for (size_t i = first; i < yaml->keys.n; i++)
+    for (size_t i = first; i < end; i++)
         keys[i].text = yaml->values->text.v + keys[i].begin;
-    qsort(keys + first, yaml->keys.n - first, sizeof(*keys), compare_keys);
-    for (size_t i = first + 1; i < yaml->keys.n; i++)
-        if (strcmp(keys[i - 1].text, keys[i].text) == 0)
-            return error_set(yaml->err, "line %zu: duplicate key \"%s\", also in line %zu",
-                             keys[i].line, keys[i].text, keys[i - 1].line);
+    qsort(keys + first, end - first, sizeof(*keys), compare_keys);
+    for (size_t i = first, n; i < end; i += n) {
+        n = 1;
+        while (i + n < end && strcmp(keys[i].text, keys[i + n].text) == 0)
+            n++;
+        if (n > 1 && choose_key(yaml, &keys[i], n))
+            return -1;
+    }
+    if (yaml->merged)
+        drop_members(yaml->values, index);
+    return 0;
+}
+
+static bool is_merge_key(const yaml_event_t *event)
+{
+    return event->type == YAML_SCALAR_EVENT &&
+           event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !event->data.scalar.tag &&
+           strcmp((const char *)event->data.scalar.value, "<<") == 0;
+}
+
+/* The value of a merge key (<<), from the key on. */
+static int take_merge(struct yaml *yaml, size_t depth)
+{
+    const bool outer = yaml->merging;
+    yaml->merged = yaml->merging = true;
+    yaml->role = NODE_MERGED;
+    const int result = next(yaml) ? -1 : take_node(yaml, depth + 1);
+    yaml->role = NODE_VALUE;
+    yaml->merging = outer;
+    return result;
+}
+
+static int take_members(struct yaml *yaml, size_t depth)
+{
+    if (next(yaml))
+        return -1;
+    while (yaml->event.type != YAML_MAPPING_END_EVENT) {
+        if (is_merge_key(&yaml->event) ? take_merge(yaml, depth)
+                                       : take_key(yaml) || next(yaml) || take_node(yaml, depth + 1))
+            return -1;
+        if (next(yaml))
+            return -1;
+    }
     return 0;
 }
 
 static int take_mapping(struct yaml *yaml, size_t depth)
 {
-    size_t first = yaml->keys.n;
+    const size_t first = yaml->keys.n, index = yaml->values->values.n;
+    const bool merging = yaml->merging, merged = yaml->merged;
+    yaml->merging = yaml->merged = false;
     if (begin_container(yaml, JSON_OBJECT, yaml->event.data.mapping_start.tag, YAML_MAP_TAG) ||
-        next(yaml))
+        take_members(yaml, depth) || check_keys(yaml, first, index))
         return -1;
-    while (yaml->event.type != YAML_MAPPING_END_EVENT)
-        if (take_key(yaml) || next(yaml) || take_node(yaml, depth + 1) || next(yaml))
-            return -1;
-    if (check_keys(yaml, first))
-        return -1;
+    yaml->merging = merging;
+    yaml->merged = merged;
     yaml->keys.n = first;
     reader_close(yaml->values);
     return 0;
+}
+
+/* The first mapping of a sequence counts most: the order of their keys, which begin at @begins, is
+ * that of the sequence backwards. */
+static void order_backwards(struct yaml *yaml, const size_t *begins, size_t n)
+{
+    size_t end = yaml->keys.n, order = n ? begins[0] : 0;
+    while (n-- > 0) {
+        for (size_t i = begins[n]; i < end; i++)
+            yaml->keys.v[i].order += order - begins[n];
+        order += end - begins[n];
+        end = begins[n];
+    }
+}
+
+static int take_merged_sequence(struct yaml *yaml, size_t depth)
+{
+    VEC(size_t) begins = {0};
+    int result = next(yaml);
+    while (result == 0 && yaml->event.type != YAML_SEQUENCE_END_EVENT) {
+        vec_push(&begins, yaml->keys.n);
+        yaml->role = NODE_MERGED_ITEM;
+        result = take_node(yaml, depth + 1) || next(yaml) ? -1 : 0;
+    }
+    order_backwards(yaml, begins.v, begins.n);
+    vec_free(&begins);
+    return result;
+}
+
+/* A mapping whose members become those of the innermost open mapping, or a sequence of such. */
+static int take_merged(struct yaml *yaml, size_t depth)
+{
+    const bool is_item = yaml->role == NODE_MERGED_ITEM;
+    yaml->role = NODE_VALUE;
+    if (yaml->event.type == YAML_MAPPING_START_EVENT)
+        return take_members(yaml, depth);
+    if (yaml->event.type == YAML_SEQUENCE_START_EVENT && !is_item)
+        return take_merged_sequence(yaml, depth);
+    return fail(yaml, "a merge key (<<) needs a mapping, or a sequence of mappings");
 }
 
 /* ---- nodes and documents ---- */
@@ -335,6 +429,8 @@ static int take_bare(struct yaml *yaml, size_t depth)
 {
     struct value_reader *values = yaml->values;
     int result;
+    if (yaml->role != NODE_VALUE)
+        return take_merged(yaml, depth);
     if (yaml->event.type == YAML_SCALAR_EVENT)
         result = take_scalar(yaml);
     else if (yaml->event.type == YAML_SEQUENCE_START_EVENT)
@@ -393,8 +489,6 @@ static int take_document(struct yaml *yaml)
 {
     if (next(yaml))
         return -1;
-    if (yaml->documents++ > 0 && yaml->single)
-        return fail(yaml, "a second document, where one is expected");
     int result = take_node(yaml, 1);
     vec_each (&yaml->events, event)
         yaml_event_delete(event);
@@ -404,6 +498,7 @@ static int take_document(struct yaml *yaml)
         yaml->event = (yaml_event_t){0};
     yaml->recorded = false;
     yaml->copied = 0;
+    yaml->ended = yaml->single;
     return result ? -1 : next(yaml); /* the document end event */
 }
 
@@ -411,7 +506,7 @@ static int take_document(struct yaml *yaml)
 static int read_stream(struct yaml *yaml)
 {
     int result = 0;
-    while (result == 0 && yaml->event.type != YAML_STREAM_END_EVENT) {
+    while (result == 0 && !yaml->ended && yaml->event.type != YAML_STREAM_END_EVENT) {
         result = next(yaml);
         if (result == 0 && yaml->event.type == YAML_DOCUMENT_START_EVENT)
             result = take_document(yaml);
@@ -496,13 +591,9 @@ cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *e
 static bool is_plain(const char *text)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
-    static const char *const words[] = {"y", "n", "yes", "no", "on", "off"};
     double number;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcasecmp(words[i], text) == 0)
-            return false;
-    bool like_number = strchr("-.", *text) || (isdigit((unsigned char)*text) && strchr(text, '_'));
-    return !like_number && !text[strspn(text, safe)] && resolve(text, &number) == JSON_STRING;
+    return !strchr("-.", *text) && !text[strspn(text, safe)] &&
+           yaml_scalar_type(text, &number) == JSON_STRING;
 }
 
 /* Writes @event; @made: its allocation succeeded. The emitter reports errors. */
