@@ -17,7 +17,7 @@ import pytest
 
 import objects
 from daemon import BINARY, call, environment, http_get, wait_for
-from lab import NODE_ADDRESS, POD_PORTS
+from lab import NODE_ADDRESS, OTHER_NODE_ADDRESS, OUTSIDE_ADDRESS, POD_PORTS
 from scenario import Proxy, Traffic, Web, running
 
 METRICS_PORT = 10249
@@ -72,7 +72,7 @@ def endpoints(web: Web) -> dict[str, int]:
     """What list endpoints says, by pod."""
     answer = json.loads(call(web.lab.node, "list", "endpoints", f"default/{web.name}", "-o", "json").stdout)
     names = {pod.address[web.family]: name for name, pod in web.lab.pods.items()}
-    names[NODE_ADDRESS[web.family]] = "host"
+    names[NODE_ADDRESS[web.family]], names[OTHER_NODE_ADDRESS[web.family]] = "host", "host-b"
     (port,) = (port for port in answer["service"]["ports"] if port["endpoints"]["items"])
     return {names[it["address"]]: it["connections"] for it in port["endpoints"]["items"]}
 
@@ -182,6 +182,42 @@ def test_endpoints_of_two_services(plain):
     assert totals(plain.proxy) == {"web": 4, "other": 2}
     text = call(plain.lab.node, "list", "endpoints", "default/web", "-o", "wide").stdout
     assert re.search(r"SLICE +CONNECTIONS +FROM HERE\n.*web-1 +4 +used\n", text), text
+
+
+@pytest.mark.parametrize("counting", ["endpoints"], indirect=True)
+def test_an_endpoint_at_the_address_of_its_service(counted):
+    """Translation changes nothing, so conntrack does not call it translated. A service port's number leaves the node no
+    more than with other endpoints, and the priority that another program gives its own packets stays."""
+    lab, family, nft = counted.lab, counted.family, counted.lab.node.nft
+    ip, outside = "ip" if family == 4 else "ip6", OUTSIDE_ADDRESS[family]
+    theirs = f"""table {ip} theirs {{
+        chain before {{
+            type filter hook postrouting priority 98;
+            {ip} daddr {outside} meta priority set 7:7
+        }}
+        chain after {{
+            type filter hook postrouting priority 101;
+            meta priority 7:7 counter return
+            meta priority & ffff:8000 != 0 counter
+        }}
+    }}"""
+    own = [NODE_ADDRESS[family], OTHER_NODE_ADDRESS[family]]
+    service = counted.as_service(externalIPs=own)
+    service["spec"]["ports"][0]["port"] = POD_PORTS[0]
+    slice = counted.as_slice({"a": "ready"})
+    slice["endpoints"] += [objects.endpoint(address) for address in own]
+    counted.proxy.manifests.put("web-service", service)
+    counted.proxy.manifests.put("web-slice", slice)
+    wait_for(lambda: len(counted.proxy.tables[family].elements("endpoints")[0]) == 3, "all are there")
+    lab.node.run(nft, "-f", "-", stdin=theirs)
+    ways = [(where, own[0]) for where in (lab.client, lab.node, lab.pods["d"].namespace)]
+    ways += [(where, own[1]) for where in (lab.node, lab.pods["d"].namespace)]
+    reached = [lab.ask(*way, POD_PORTS[0], counted.protocol) for way in ways for _ in range(10)]
+    assert set(reached) <= {"a", "host", "host-b"}
+    assert endpoints(counted) == {name: reached.count(name) for name in ("a", "host", "host-b")}
+    assert lab.ask(lab.pods["d"].namespace, outside, 80, counted.protocol) == "outside"
+    counters = re.findall(r"counter packets (\d+)", lab.node.run(nft, f"list chain {ip} theirs after").stdout)
+    assert int(counters[0]) > 0 and counters[1] == "0", counters
 
 
 def test_what_is_there_for_people(plain):
