@@ -21,6 +21,12 @@ static char *owner_of(void *ctx, const struct frontend *frontend)
     return policy_owner(((struct proxy *)ctx)->policy, frontend);
 }
 
+static void on_limited(void *ctx, const struct frontend *frontend, const char *reason,
+                       const char *note)
+{
+    policy_report_limit(((struct proxy *)ctx)->policy, frontend, reason, note);
+}
+
 /* A frontend of the previous process no longer exists. */
 static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
@@ -100,6 +106,7 @@ static int make_tables(struct proxy *proxy, struct error *err)
         proxy_configure_ruleset(config, (enum family)i);
         config->rulesets[i].abandoned = on_abandoned;
         config->rulesets[i].owner = owner_of;
+        config->rulesets[i].limited = on_limited;
         config->rulesets[i].ctx = proxy;
         proxy->tables[i] =
             table_new(&(struct table_config){.family = (enum family)i,

@@ -558,6 +558,7 @@ struct route {
 
 /* The backends of a service port, shared by its frontends. Sorted by backend_compare. */
 struct port_route {
+    const char *service_id; /* "namespace/name", by whose namespace numbers are shared; or NULL */
     /* Some endpoint on any node can serve. If false, connections are rejected; if true but the
      * policy is Local and local_backends is empty, they are dropped. */
     bool has_any;

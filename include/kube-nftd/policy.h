@@ -314,6 +314,11 @@ size_t policy_local_ready(const struct policy *policy, const struct service *ser
 /** The port_state_name() of a frontend's winner; the caller frees it. NULL if it has none. */
 char *policy_owner(const struct policy *policy, const struct frontend *frontend);
 
+/** Reports an event on the Service of a frontend's winner: a limit of the table leaves it out, or a
+ * part of it. */
+void policy_report_limit(const struct policy *policy, const struct frontend *frontend,
+                         const char *reason, const char *note);
+
 /* Pointers are borrowed. */
 struct policy_view {
     const struct surroundings *here;

@@ -44,15 +44,20 @@ struct ruleset_config {
     bool no_reject;   /* the kernel lacks CONFIG_NFT_REJECT: drops instead */
     bool no_counters; /* the kernel lacks CONFIG_NFT_COUNTER: elements cannot count */
     enum connection_counting counting;
-    bool owned;         /* create the table with an owner: other programs cannot change it */
-    uint32_t dump_most; /* with more slots, a read-back fetches them by key; 0: the number from
-                         * which that is faster */
+    bool owned;            /* create the table with an owner: other programs cannot change it */
+    uint32_t dump_most;    /* with more slots, a read-back fetches them by key; 0: the number from
+                            * which that is faster */
+    uint32_t most_numbers; /* of service ports; 0: as many as the table can have */
     /* Called for each UDP frontend of an adopted table that is no longer desired: its flows are
      * stale once it is deleted. May be NULL. */
     void (*abandoned)(void *ctx, const struct frontend *frontend);
     /* Returns the name of the owner of a frontend, for logs; the caller frees it. NULL: no owner.
      * May be NULL. */
     char *(*owner)(void *ctx, const struct frontend *frontend);
+    /* A limit of the table leaves out the service port of @frontend, or a part of it. @reason is
+     * one word, @note a text without numbers, so that it stays the same. May be NULL. */
+    void (*limited)(void *ctx, const struct frontend *frontend, const char *reason,
+                    const char *note);
     void *ctx;
 };
 
@@ -96,8 +101,16 @@ void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 
 /* ---- applied state ---- */
 
+/* What the table's limits leave out (docs/limits.md). */
+enum ruleset_limit {
+    LIMIT_NUMBERS,   /* service ports without a number: nothing of them is applied */
+    LIMIT_ENDPOINTS, /* endpoints of service ports that have more than slots */
+    RULESET_LIMITS
+};
+
 /* Statistics. */
 struct ruleset_stats {
+    size_t limited[RULESET_LIMITS]; /* left out now */
     size_t elements;          /* our elements in the kernel's maps and sets, by applied state */
     uint64_t read_backs;      /* of a table already applied, after a failed commit */
     size_t rejected;          /* frontends and service ports rejected by the kernel */
@@ -138,6 +151,9 @@ bool ruleset_is_lost(const struct ruleset *ruleset);
 /** Whether @frontend or its service port is quarantined; the time of the next retry, or 0. */
 bool ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend);
 double ruleset_retry_time(const struct ruleset *ruleset);
+
+/** How much of the service port with @id a limit leaves out; 0: nothing. */
+uint32_t ruleset_port_limited(const struct ruleset *ruleset, uint32_t id, enum ruleset_limit limit);
 
 /** Whether the kernel may still differ from the desired state of @frontend or its service port,
  * other than by a rejection. The second: the same for a service port and all frontends that lead to
@@ -416,7 +432,8 @@ struct table_view {
     uint64_t audits;     /* completed */
     size_t frontends;    /* desired; for quarantined ones, applied */
     size_t rejected;     /* frontends and other elements rejected now */
-    bool lost;           /* ruleset_is_lost() */
+    size_t limited[RULESET_LIMITS]; /* what limits leave out now */
+    bool lost;                      /* ruleset_is_lost() */
     const struct ruleset *ruleset;
     const struct sync_metrics *syncs;
     const struct ruleset_stats *table;

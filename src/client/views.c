@@ -82,7 +82,8 @@ static const struct column list_columns[] = {
     {"CONNECTIONS", "{connections}", COUNTED},
     {"STATE",
      "[state=applied?" VIEW_GOOD "][state=pending?" VIEW_DOUBT "][state=claimed?" VIEW_DOUBT
-     "][state=rejected?" VIEW_BAD "][state=lost?" VIEW_BAD "]{stateText}" VIEW_PLAIN,
+     "][state=rejected?" VIEW_BAD "][state=limited?" VIEW_BAD "][state=lost?" VIEW_BAD
+     "]{stateText}" VIEW_PLAIN,
      ALWAYS},
     {0}};
 

@@ -470,6 +470,23 @@ char *policy_owner(const struct policy *policy, const struct frontend *frontend)
     return port_state_name(target->winner);
 }
 
+void policy_report_limit(const struct policy *policy, const struct frontend *frontend,
+                         const char *reason, const char *note)
+{
+    const struct frontend_state *target = policy_find_frontend(policy, frontend);
+    if (!target || !target->winner || !target->winner->owner)
+        return;
+    const struct service *service = target->winner->owner->service;
+    const struct object_event event = {.kind = KIND_SERVICE,
+                                       .id = service->id,
+                                       .uid = service->uid,
+                                       .type = EVENT_WARNING,
+                                       .reason = reason,
+                                       .action = "Program",
+                                       .note = note};
+    event_report(policy->config.events, &event);
+}
+
 struct policy_view policy_view(const struct policy *policy)
 {
     return (struct policy_view){

@@ -248,6 +248,7 @@ struct port_route decision_port_route(const struct decision *decision)
 {
     const uint8_t needed = decision_sets_needed(decision->port);
     return (struct port_route){
+        .service_id = decision->port->owner->service->id,
         .has_any = decision->selection.has_any,
         .needs_cluster = needed & SET_CLUSTER,
         .needs_local = needed & SET_LOCAL,

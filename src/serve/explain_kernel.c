@@ -113,8 +113,12 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
         fact_number("sourceList", probe->source_list), fact_number("sourceRanges", probe->sources),
         fact_number("notLookedAt", probe->skipped), fact_flag("agrees", probe->differences.n == 0),
         fact_flag("refused", rejected), fact_flag("pending", pending));
-    vec_each (&probe->differences, it)
-        add_difference(e, family, text, it->set, it->text);
+    const bool numbered = !target || !target->winner ||
+                          !ruleset_port_limited(ruleset, target->winner->id, LIMIT_NUMBERS);
+    for (size_t i = 0; numbered && i < probe->differences.n; i++)
+        add_difference(e, family, text, probe->differences.v[i].set, probe->differences.v[i].text);
+    if (!numbered)
+        explain_note(e, "%s: no number left: its service port is not programmed", text);
     if (pending)
         explain_note(e, "%s: a change of it is not in the kernel yet", text);
     if (rejected)

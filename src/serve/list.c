@@ -79,6 +79,23 @@ static void find_lost_claims(const struct service_state *state, char **text)
         xjoin(text, "and %zu more to others", n - 1);
 }
 
+/* Says what limits leave out of a Service, in @text, or leaves it NULL. */
+static void find_limits(const struct snapshot *now, const struct service_state *state, char **text)
+{
+    size_t n[RULESET_LIMITS] = {0}, ports = 0;
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        for (enum ruleset_limit limit = 0; limit < RULESET_LIMITS; limit++)
+            n[limit] += service_limited(now, state, i, limit);
+    for (const struct port_state *port = state->ports; port; port = port->next)
+        ports++;
+    if (n[LIMIT_NUMBERS] == ports && ports > 0)
+        *text = xstrdup("no number left");
+    else if (n[LIMIT_NUMBERS])
+        *text = xasprintf("no number left for %zu of %zu ports", n[LIMIT_NUMBERS], ports);
+    if (n[LIMIT_ENDPOINTS])
+        xjoin(text, "%zu endpoints do not fit", n[LIMIT_ENDPOINTS]);
+}
+
 /* The state of a Service in one word; more about it goes to *@text. */
 static const char *state_of(const struct snapshot *now, const struct service_state *state,
                             char **text)
@@ -105,6 +122,9 @@ static const char *state_of(const struct snapshot *now, const struct service_sta
         *text = xasprintf("pending for %.0f s", floor(waiting));
     if (lost || rejected || (pending && !now->from_manifests))
         return lost ? "lost" : rejected ? "rejected" : "pending";
+    find_limits(now, state, text);
+    if (*text)
+        return "limited";
     find_lost_claims(state, text);
     return *text ? "claimed" : now->from_manifests ? "computed" : "applied";
 }

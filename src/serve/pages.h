@@ -46,6 +46,10 @@ page_fn answer_programmed;
 bool service_is_rejected(const struct snapshot *now, const struct service_state *service,
                          enum family family);
 
+/** How much of @service a limit leaves out in @family, as ruleset_port_limited(). */
+size_t service_limited(const struct snapshot *now, const struct service_state *service,
+                       enum family family, enum ruleset_limit limit);
+
 /** Whether a version of the Service @id or of its slices is not applied yet. */
 bool service_is_pending(const struct snapshot *now, const char *id);
 

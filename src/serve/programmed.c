@@ -15,6 +15,19 @@ bool service_is_rejected(const struct snapshot *now, const struct service_state 
     return false;
 }
 
+size_t service_limited(const struct snapshot *now, const struct service_state *service,
+                       enum family family, enum ruleset_limit limit)
+{
+    const struct table_view *view = &now->family[family];
+    size_t n = 0;
+    if (!view->limited[limit])
+        return 0;
+    for (const struct port_state *port = service->ports; port; port = port->next)
+        if (port->family == family)
+            n += ruleset_port_limited(view->ruleset, port->id, limit);
+    return n;
+}
+
 bool service_is_pending(const struct snapshot *now, const char *id)
 {
     object_versions_vec all = {0};
@@ -39,7 +52,7 @@ bool service_is_pending(const struct snapshot *now, const char *id)
 /* The state of an answer under construction. */
 struct answer {
     const struct snapshot *now;
-    bool rejected[FAMILY_COUNT]; /* the kernel rejected a frontend of the Service */
+    const char *left_out[FAMILY_COUNT]; /* why a part of the Service is; NULL: none is */
     cJSON *json;
     const char *reason; /* why not all is applied; NULL: it is */
 };
@@ -64,14 +77,28 @@ static void add_versions(struct answer *a, cJSON *object, const struct object_ve
         if (!a->now->family[i].in_use || !versions->family[i].concerned)
             continue;
         add_version(kernel, family_name(i),
-                    lost || a->rejected[i] ? NULL : versions->family[i].programmed);
+                    lost || a->left_out[i] ? NULL : versions->family[i].programmed);
         if (lost)
             a->reason = "the table is gone, or belongs to another program; the log says more";
-        else if (a->rejected[i] && !a->reason)
-            a->reason = "the kernel rejected it; the log names the frontend";
+        else if (a->left_out[i] && !a->reason)
+            a->reason = a->left_out[i];
         else if (!versions->family[i].applied && !a->reason)
             a->reason = "a change is not applied yet";
     }
+}
+
+static const char *why_left_out(const struct snapshot *now, const struct service_state *service,
+                                enum family family)
+{
+    if (!service || !now->family[family].in_use)
+        return NULL;
+    if (service_is_rejected(now, service, family))
+        return "the kernel rejected it; the log names the frontend";
+    if (service_limited(now, service, family, LIMIT_NUMBERS))
+        return "no number left: some of its service ports are not programmed";
+    if (service_limited(now, service, family, LIMIT_ENDPOINTS))
+        return "it has more endpoints than fit: the rest is not used";
+    return NULL;
 }
 
 /* Returns the HTTP status. */
@@ -86,8 +113,7 @@ static unsigned add_service(struct answer *a, const char *id)
     }
     const struct service_state *service = policy_find_service(a->now->policy, id);
     for (enum family i = 0; i < FAMILY_COUNT; i++)
-        a->rejected[i] =
-            service && a->now->family[i].in_use && service_is_rejected(a->now, service, i);
+        a->left_out[i] = why_left_out(a->now, service, i);
     add_versions(a, cJSON_AddObjectToObject(a->json, "service"), &versions);
     cJSON *array = cJSON_AddArrayToObject(a->json, "endpointSlices");
     endpoint_slice_cache_versions(a->now->slices, id, &slices);

@@ -44,6 +44,17 @@ static void judge_family(const struct table_view *it, const char *name, bool com
                           name, it->rejected);
 }
 
+static void judge_limits(const struct table_view *it, const char *name, cJSON *problems)
+{
+    static const char *const texts[RULESET_LIMITS] = {
+        [LIMIT_NUMBERS] = "service ports are not programmed, no number left",
+        [LIMIT_ENDPOINTS] = "endpoints are not used: their service ports have too many"};
+    for (enum ruleset_limit i = 0; i < RULESET_LIMITS; i++)
+        if (it->limited[i])
+            facts_append_text(problems, "%s: %zu %s; list names the Services", name, it->limited[i],
+                              texts[i]);
+}
+
 static void judge(const struct snapshot *now, cJSON *to)
 {
     cJSON *problems = cJSON_AddArrayToObject(to, "problems");
@@ -61,6 +72,9 @@ static void judge(const struct snapshot *now, cJSON *to)
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].in_use)
             judge_family(&now->family[i], family_name(i), now->complete, problems);
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        if (now->family[i].in_use)
+            judge_limits(&now->family[i], family_name(i), problems);
     facts_add(to, fact_flag("well", !problems->child));
 }
 

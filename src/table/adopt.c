@@ -245,8 +245,8 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
         return -1;
     if (!rs->adopted)
         connections_end(rs, socket);
-    if (rs->last_number == 0) /* affinity records of removed service ports may exist */
-        rs->last_number = arc4random() % MOST_PORTS;
+    if (rs->numbers.last == 0) /* affinity records of removed service ports may exist */
+        rs->numbers.last = arc4random() % MOST_PORTS;
     if (rs->config.abandoned)
         report_abandoned(rs);
     rs->stats.elements = found.counted + rules.verdicts;

@@ -270,15 +270,21 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     if (rs->table_replaced && !rs->has_shadows)
         ruleset_add_shadow_chains(rs, socket);
     rs->has_shadows = rs->table_replaced;
-    int result = commit_the_rest(rs, socket, now, stats, err);
+    rs->limits_reported = 0;
+    int result;
+    do { /* again with numbers that became unused */
+        result = commit_the_rest(rs, socket, now, stats, err);
+        if (result == 0)
+            apply(rs, now);
+    } while (result == 0 && numbers_hand_out(rs));
     if (result) {
         rs->kernel_known = false; /* read back before the next attempt */
     } else {
-        apply(rs, now);
         if (is_made)
             connections_restore(rs, socket);
         ruleset_collect(rs, socket, now);
     }
+    rs->stats.limited[LIMIT_NUMBERS] = rs->numbers.n_waiting;
     rs->stats.rejected = rs->quarantine.all.n;
     rs->stats.rejected_elements = rs->plain.quarantined.n;
     nft_batch_clear(&rs->batch);

@@ -2,12 +2,14 @@
 /* The desired state, as set by policy. Entries are dirty until committed. */
 #include "state.h"
 
+#include <utlist.h>
+
 /* ---- service ports ---- */
 
 static void set_slots(struct port_entry *port, enum port_part which, const struct backend *backends,
                       size_t n)
 {
-    if (n > MAX_BACKENDS) /* the cluster backends, if any, include the local ones */
+    if (n > MAX_BACKENDS + port->excess) /* the cluster backends, if any, include the local ones */
         port->excess = (n - MAX_BACKENDS) & 0xffffff;
     slots_set(port_make_slots(port, which), backends, n < MAX_BACKENDS ? n : MAX_BACKENDS);
 }
@@ -21,10 +23,12 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
     port->has_any = route->has_any;
     port->needs_all = route->needs_cluster;
     port->needs_local = route->needs_local;
+    rs->stats.limited[LIMIT_ENDPOINTS] -= port->excess;
     port->excess = 0;
     set_slots(port, PART_ALL, route->backends, route->n_backends);
     if (route->n_local > 0 || port->local)
         set_slots(port, PART_LOCAL, route->local_backends, route->n_local);
+    rs->stats.limited[LIMIT_ENDPOINTS] += port->excess;
     if (route->affinity_timeout || port->affinity)
         port_affinity(port)->timeout = route->affinity_timeout;
     ruleset_mark_dirty(rs, &port->entry);
@@ -32,7 +36,9 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
 
 void ruleset_set_port(struct ruleset *rs, uint32_t id, const struct port_route *route)
 {
-    set_port(rs, ruleset_get_port(rs, id), route, true);
+    struct port_entry *port = ruleset_get_port(rs, id);
+    numbers_join(rs, port, route->service_id);
+    set_port(rs, port, route, true);
 }
 
 static void set_no_port(struct ruleset *rs, struct port_entry *port)
@@ -53,7 +59,7 @@ void ruleset_remove_port(struct ruleset *rs, uint32_t id)
 static void log_mistake(struct ruleset *rs, const struct port_entry *port)
 {
     char text[FRONTEND_TEXT_SIZE];
-    const struct frontend_entry *frontend = ruleset_frontend_of(rs, port);
+    const struct frontend_entry *frontend = ruleset_frontend_of(port);
     rs->stats.mistakes++;
     log_error(
         "ruleset",
@@ -88,14 +94,19 @@ static void lead_to(struct ruleset *rs, struct frontend_entry *frontend, struct 
     if (before == port)
         return;
     frontend->port = port;
+    if (before) {
+        DL_DELETE(before->frontends, frontend);
+        before->n_dirty -= dirty;
+        before->refs--;
+        rs->numbers.n_refused -= before->waits;
+    }
     if (port) {
+        DL_APPEND(port->frontends, frontend);
         port->refs++;
         port->n_dirty += dirty;
+        rs->numbers.n_refused += port->waits;
     }
-    if (!before)
-        return;
-    before->n_dirty -= dirty;
-    if (--before->refs > 0)
+    if (!before || before->refs > 0)
         return;
     if (before->removed)
         set_no_port(rs, before);

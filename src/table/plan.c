@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Plans numbers and slots from the desired state, and the leftovers for trims. */
+/* Plans slots from the desired state, and the leftovers for trims. */
 #include "state.h"
 #include "template.h"
 
@@ -131,28 +131,24 @@ void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, u
     ruleset_mark_dirty(rs, &port->entry);
 }
 
-/* The next unused number; 0 if none. */
-static uint32_t new_number(struct ruleset *rs)
+/* Service ports that wait for a number take no part in the commit: without one, the elements of all
+ * of them would have the same keys. */
+static void request_numbers(struct ruleset *rs)
 {
-    for (uint32_t tries = 0; tries < MOST_PORTS; tries++) {
-        rs->last_number = rs->last_number % MOST_PORTS + 1;
-        if (!rs->by_number[rs->last_number])
-            return rs->last_number << PORT_LOW_BITS;
+    size_t n = 0;
+    for (size_t i = 0; i < rs->dirty.n; i++) {
+        struct entry *entry = rs->dirty.v[i];
+        struct port_entry *port = entry->is_port ? as_port(entry) : as_frontend(entry)->port;
+        if (port)
+            numbers_request(rs, port);
     }
-    return 0;
-}
-
-static void give_number(struct ruleset *rs, struct port_entry *port)
-{
-    if (!port || port->number || !port->entry.desired)
-        return;
-    const uint32_t number = new_number(rs);
-    if (number == 0)
-        log_error("ruleset", "a service port is not programmed: there are %u others already",
-                  MOST_PORTS);
-    ruleset_number_port(rs, port, number);
-    connections_forget(&rs->connections, number);
-    port->renumbered = true;
+    vec_each (&rs->dirty, it) {
+        if ((*it)->is_port && as_port(*it)->waits)
+            entry_clean(*it);
+        else
+            rs->dirty.v[n++] = *it;
+    }
+    rs->dirty.n = n;
 }
 
 /* ---- planning ---- */
@@ -180,32 +176,17 @@ static void plan_affinity(struct ruleset *rs, struct port_entry *port)
     affinity_hold(affinity, rs->family, &rs->plain, port->number, &all, &local);
 }
 
-static void log_excess(const struct ruleset *rs, struct port_entry *port)
-{
-    char text[FRONTEND_TEXT_SIZE];
-    if (port->excess && !port->too_many_logged) {
-        const struct frontend_entry *frontend = ruleset_frontend_of(rs, port);
-        log_error("ruleset", "frontend=%s uses %u of its %u endpoints: more do not fit",
-                  frontend ? frontend_format(&frontend->frontend, text) : "", MAX_BACKENDS,
-                  MAX_BACKENDS + port->excess);
-    }
-    port->too_many_logged = port->excess != 0;
-}
-
 void ruleset_plan(struct ruleset *rs)
 {
-    for (size_t i = 0; i < rs->dirty.n; i++)
-        if (!rs->dirty.v[i]->is_port)
-            give_number(rs, as_frontend(rs->dirty.v[i])->port);
+    request_numbers(rs);
     vec_each (&rs->dirty, it) {
         if (!(*it)->is_port) {
             source_list_fill(&rs->lists, &rs->plain, as_frontend(*it)->sources);
             continue;
         }
         struct port_entry *port = as_port(*it);
-        give_number(rs, port);
         plan_affinity(rs, port);
-        log_excess(rs, port);
+        limits_log_excess(rs, port);
         slots_make_plan(&port->all);
         if (port->local)
             slots_make_plan(port->local);

@@ -24,11 +24,11 @@ static double longer(double wait)
 }
 
 /* The frontend that best describes an entry, as text; empty if none. */
-static const char *name_of(const struct ruleset *rs, const struct entry *entry,
-                           const struct frontend **out, char text[FRONTEND_TEXT_SIZE])
+static const char *name_of(const struct entry *entry, const struct frontend **out,
+                           char text[FRONTEND_TEXT_SIZE])
 {
     const struct frontend_entry *frontend =
-        entry->is_port ? ruleset_frontend_of(rs, as_port(entry)) : as_frontend(entry);
+        entry->is_port ? ruleset_frontend_of(as_port(entry)) : as_frontend(entry);
     *out = frontend ? &frontend->frontend : NULL;
     return frontend ? frontend_format(*out, text) : "";
 }
@@ -39,7 +39,7 @@ static void log_rejected(const struct ruleset *rs, const struct rejection *rejec
 {
     char text[FRONTEND_TEXT_SIZE];
     const struct frontend *frontend;
-    const char *name = name_of(rs, rejection->entry, &frontend, text);
+    const char *name = name_of(rejection->entry, &frontend, text);
     char *owner = rs->config.owner && frontend ? rs->config.owner(rs->config.ctx, frontend) : NULL;
     log_error(
         "ruleset",
@@ -359,7 +359,7 @@ void quarantine_end(struct ruleset *rs, struct entry *entry)
     if (!entry->rejection)
         return;
     log_info("ruleset", "frontend=%s is applied now, after the kernel had rejected it",
-             name_of(rs, entry, &frontend, text));
+             name_of(entry, &frontend, text));
     forget(rs, entry);
 }
 

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <utlist.h>
 
 /* Incremented when elements change their meaning in maps and sets with unchanged declarations:
  * tables with another value are recreated, else only differing rules are rewritten. */
@@ -32,7 +33,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
 {
     struct ruleset *rs = xcalloc(1, sizeof(*rs));
     rs->family = rs->lists.family = family;
-    rs->by_number = xcalloc(MOST_PORTS + 1, sizeof(struct port_entry *));
+    numbers_init(&rs->numbers, config->most_numbers);
     rs->config = *config;
     snprintf(rs->mark, sizeof(rs->mark), "0x%x", config->mark);
     rs->from_pod = detector_text(family, config, false);
@@ -81,7 +82,7 @@ void ruleset_free(struct ruleset *rs)
     layout_free(&rs->base);
     free(rs->from_pod);
     free(rs->not_from_pod);
-    free(rs->by_number);
+    numbers_free(&rs->numbers);
     free(rs);
 }
 
@@ -133,7 +134,7 @@ struct port_entry *ruleset_get_port(struct ruleset *rs, uint32_t id)
 
 struct port_entry *ruleset_port_of_number(const struct ruleset *rs, uint32_t number)
 {
-    return rs->by_number[number >> PORT_LOW_BITS];
+    return rs->numbers.ports[number >> PORT_LOW_BITS];
 }
 
 struct port_entry *ruleset_get_port_of_number(struct ruleset *rs, uint32_t number)
@@ -148,15 +149,6 @@ struct port_entry *ruleset_get_port_of_number(struct ruleset *rs, uint32_t numbe
     return port;
 }
 
-void ruleset_number_port(struct ruleset *rs, struct port_entry *port, uint32_t number)
-{
-    if (port->number)
-        rs->by_number[port->number >> PORT_LOW_BITS] = NULL;
-    port->number = number;
-    if (number)
-        rs->by_number[number >> PORT_LOW_BITS] = port;
-}
-
 void ruleset_free_entry(struct ruleset *rs, struct entry *entry)
 {
     if (entry->is_port) {
@@ -165,15 +157,18 @@ void ruleset_free_entry(struct ruleset *rs, struct entry *entry)
         if (port->affinity)
             affinity_release(port->affinity, rs->family, &rs->plain);
         free(port->affinity);
-        ruleset_number_port(rs, port, 0);
+        numbers_leave(rs, port);
         slots_clear(&port->all);
         if (port->local)
             slots_clear(port->local);
         free(port->local);
     } else {
+        struct frontend_entry *frontend = as_frontend(entry);
+        if (frontend->port)
+            DL_DELETE(frontend->port->frontends, frontend);
         hash_table_remove(&rs->frontends, &entry->link);
-        frontend_release_list(rs, as_frontend(entry), 0);
-        source_lists_release(&rs->lists, as_frontend(entry)->sources, 0);
+        frontend_release_list(rs, frontend, 0);
+        source_lists_release(&rs->lists, frontend->sources, 0);
     }
     free(entry);
 }
@@ -225,13 +220,12 @@ void ruleset_sort_dirty(struct ruleset *rs)
         qsort(rs->dirty.v, rs->dirty.n, sizeof(*rs->dirty.v), compare_entries);
 }
 
-const struct frontend_entry *ruleset_frontend_of(const struct ruleset *rs,
-                                                 const struct port_entry *port)
+const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port)
 {
-    const struct frontend_entry *first = NULL;
-    hash_table_each (&rs->frontends, struct frontend_entry, it)
-        if (it->port == port && (!first || compare_frontends(&it->frontend, &first->frontend) < 0))
-            first = it;
+    const struct frontend_entry *first = port->frontends, *it;
+    DL_FOREACH(port->frontends, it)
+    if (compare_frontends(&it->frontend, &first->frontend) < 0)
+        first = it;
     return first;
 }
 
@@ -259,7 +253,7 @@ struct affinity *port_affinity(struct port_entry *port)
 /* Nothing is desired of an unneeded part; slots sent ahead of their count are. */
 void port_list_desired(struct port_entry *port)
 {
-    const bool changing = port->entry.dirty || port->entry.quarantined;
+    const bool changing = port->entry.dirty || port->entry.quarantined || port->waits;
     for (enum port_part which = 0; which < PARTS; which++) {
         struct slot_table *slots = port_slots(port, which);
         const uint32_t count = low_of_value(entry_applied(set_of_count(which), &port->entry));
@@ -327,12 +321,18 @@ size_t ruleset_frontends(const struct ruleset *rs)
 {
     size_t n = 0;
     if (rs->quarantine.all.n == 0)
-        return rs->n_desired;
+        return rs->n_desired - rs->numbers.n_refused;
     hash_table_each (&rs->frontends, const struct frontend_entry, it)
         n += it->entry.quarantined || (it->port && it->port->entry.quarantined)
                  ? it->applied[SET_SERVICES] != 0
-                 : it->entry.desired;
+                 : it->entry.desired && !(it->port && it->port->waits);
     return n;
+}
+
+uint32_t ruleset_port_limited(const struct ruleset *rs, uint32_t id, enum ruleset_limit limit)
+{
+    const struct port_entry *port = rs->stats.limited[limit] ? ruleset_find_port(rs, id) : NULL;
+    return !port ? 0 : limit == LIMIT_NUMBERS ? port->waits : port->excess;
 }
 
 const struct ruleset_stats *ruleset_stats(const struct ruleset *rs)

@@ -5,7 +5,8 @@
  * (plain.h); the chains that pick backends are instances of templates (instances.h).
  *
  *     desired.c     policy's routes -> dirty entries
- *     plan.c        service port numbers and slots; the desired value of an entry in each set
+ *     numbers.c     which service port has a number; limits.c: what the limits leave out
+ *     plan.c        slots; the desired value of an entry in each set
  *     encode.c      the difference of dirty entries as messages
  *     commit.c      one transaction, and the applied state after it
  *     quarantine.c  entries that the kernel rejected, and their retries
@@ -20,6 +21,7 @@
 #include "instances.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
+#include "numbers.h"
 #include "plain.h"
 #include "rules.h"
 #include "slots.h"
@@ -43,10 +45,11 @@ struct entry {
 struct frontend_entry {
     struct entry entry;
     struct frontend frontend;
-    uint8_t class;                   /* desired; enum frontend_class */
-    uint32_t applied[FRONTEND_SETS]; /* values in the kernel; 0: none. Holds the list */
-    struct port_entry *port;         /* desired port, counted in its refs; NULL: undesired */
-    struct source_list *sources;     /* desired, held; NULL: any source may connect */
+    uint8_t class;                      /* desired; enum frontend_class */
+    uint32_t applied[FRONTEND_SETS];    /* values in the kernel; 0: none. Holds the list */
+    struct port_entry *port;            /* desired port, counted in its refs; NULL: undesired */
+    struct frontend_entry *prev, *next; /* in port->frontends */
+    struct source_list *sources;        /* desired, held; NULL: any source may connect */
 };
 
 /* The two slot tables of a service port: all backends, and those on this node. */
@@ -55,10 +58,13 @@ enum port_part { PART_ALL, PART_LOCAL, PARTS };
 struct port_entry {
     struct entry entry;
     uint32_t id; /* from routes; FOUND_ID with the number: found in the kernel, without a Service */
-    uint32_t number;     /* P, see port_of_value(); 0: none yet, nothing is applied */
-    uint32_t refs;       /* frontends that desire to lead here */
-    uint32_t n_dirty;    /* number of dirty ones among them */
-    uint32_t led[PARTS]; /* frontends whose applied value leads to the part */
+    uint32_t number;            /* P, see port_of_value(); 0: none yet, nothing is applied */
+    struct number_share *share; /* of its namespace; NULL: found in the kernel, without a Service */
+    struct port_entry *prev, *next;   /* in share->waiting */
+    struct frontend_entry *frontends; /* that desire to lead here */
+    uint32_t refs;                    /* how many */
+    uint32_t n_dirty;                 /* number of dirty ones among them */
+    uint32_t led[PARTS];              /* frontends whose applied value leads to the part */
     uint32_t applied[NUMBER_SETS - FRONTEND_SETS]; /* values in the kernel; 0: none */
     bool removed : 1;   /* no Service has it: desired until no frontend leads here */
     bool has_any : 1;   /* desired: see struct port_route */
@@ -66,7 +72,9 @@ struct port_entry {
     bool needs_local : 1;
     bool adopted : 1;    /* its number was found in the kernel */
     bool renumbered : 1; /* counts of its number may be another port's, until a commit */
-    bool too_many_logged : 1;
+    bool waits : 1;      /* for a number: never in ruleset->dirty during a commit */
+    bool wait_logged : 1;
+    bool excess_logged : 1;
     uint32_t excess : 24; /* endpoints beyond the available slots */
     double shrunk_at;     /* when an element last fell out of use; clock_monotonic */
     struct slot_table all;
@@ -162,8 +170,8 @@ struct ruleset {
     char comment[64];                        /* identifies tables with our maps and sets */
 
     struct hash_table frontends, ports; /* hold entries */
-    struct port_entry **by_number;      /* [MOST_PORTS + 1], by P; unused pages take no memory */
-    uint32_t last_number;               /* the last P assigned */
+    struct port_numbers numbers;        /* of service ports */
+    size_t limits_reported;             /* by limits.c during this commit */
     VEC(struct entry *) dirty;
     VEC(struct difference) differences; /* of dirty entries, during a commit */
     size_t n_desired;                   /* frontends */
@@ -221,9 +229,6 @@ struct port_entry *ruleset_get_port(struct ruleset *rs, uint32_t id);
 struct port_entry *ruleset_port_of_number(const struct ruleset *rs, uint32_t number);
 struct port_entry *ruleset_get_port_of_number(struct ruleset *rs, uint32_t number);
 
-/** Gives @port the number P; 0: takes it back. */
-void ruleset_number_port(struct ruleset *rs, struct port_entry *port, uint32_t number);
-
 /** Frees an entry that is neither desired nor applied. */
 void ruleset_free_entry(struct ruleset *rs, struct entry *entry);
 
@@ -231,10 +236,9 @@ void ruleset_free_entry(struct ruleset *rs, struct entry *entry);
 void ruleset_mark_dirty(struct ruleset *rs, struct entry *entry);
 void entry_clean(struct entry *entry);
 
-/** The first frontend, in sort order, that desires to lead to @port; NULL if none does. Scans all
+/** The first frontend, in sort order, that desires to lead to @port; NULL if none does. Scans its
  * frontends. */
-const struct frontend_entry *ruleset_frontend_of(const struct ruleset *rs,
-                                                 const struct port_entry *port);
+const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port);
 
 /** Sorts dirty entries, frontends first, so that equal contents give equal tables. */
 void ruleset_sort_dirty(struct ruleset *rs);
@@ -302,7 +306,8 @@ uint32_t route_drops(const struct port_route *route);
  * one. */
 uint32_t entry_desired(enum table_set set, const struct entry *entry);
 
-/** Plans dirty entries: service port numbers, slots, affinity, source lists. */
+/** Plans dirty entries: service port numbers, slots, affinity, source lists. Service ports that
+ * wait for a number are not dirty then. */
 void ruleset_plan(struct ruleset *rs);
 
 /** Lists the differences of planned dirty entries. */
@@ -334,6 +339,13 @@ uint32_t port_kept_slots(const struct port_entry *port, enum port_part which);
 
 /** Whether a trim has something of @port to delete. */
 bool port_has_leftovers(const struct port_entry *port);
+
+/* ---- limits.c ---- */
+
+/** Logs and reports, once, that @port has no number, or has got one; that it has more endpoints
+ * than slots. */
+void limits_log_number(struct ruleset *rs, struct port_entry *port);
+void limits_log_excess(struct ruleset *rs, struct port_entry *port);
 
 /* ---- encode.c ---- */
 

@@ -471,4 +471,5 @@ void table_view(const struct table *table, double now, struct table_view *view)
                                 .ruleset = table->ruleset,
                                 .syncs = &table->syncs,
                                 .table = stats};
+    memcpy(view->limited, stats->limited, sizeof(view->limited));
 }

@@ -53,6 +53,8 @@ static void write_rest(FILE *out)
         fputs(", trim", out);
     if (figures->rejected)
         fprintf(out, ", %zu refused", figures->rejected);
+    if (figures->limited[LIMIT_NUMBERS])
+        fprintf(out, ", %zu without a number", figures->limited[LIMIT_NUMBERS]);
     if (figures->rejected_elements)
         fprintf(out, ", %zu left out", figures->rejected_elements);
     ck_assert((ruleset_retry_time(ruleset) != 0) ==
@@ -191,6 +193,8 @@ static bool configure(const char *word)
         config.owner = name_owner;
     else if (script_option(copy, "dump", &value))
         config.dump_most = (uint32_t)atoi(value);
+    else if (script_option(copy, "numbers", &value))
+        config.most_numbers = (uint32_t)atoi(value);
     else
         return false;
     return true;

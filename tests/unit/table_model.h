@@ -16,6 +16,7 @@ struct desired_port {
     bool more_cluster, more_local; /* what frontends ask for that are not there */
     char all[80], here[80];
     uint32_t timeout;
+    char service[16]; /* "a/": its namespace */
 };
 
 struct desired_frontend {
@@ -114,6 +115,7 @@ static inline void tell_port_of(unsigned port)
     const struct desired_port *p = &desired.ports[port];
     const struct wish wish = {.all = p->all, .here = p->here, .timeout = p->timeout};
     struct port_route route = port_route_of(&wish, &memory);
+    route.service_id = *p->service ? p->service : NULL;
     const bool exists = port_needs_of(port, &route.needs_cluster, &route.needs_local);
     route.n_backends = route.needs_cluster ? route.n_backends : 0;
     route.n_local = route.needs_local ? route.n_local : 0;
@@ -181,7 +183,7 @@ static inline void backends_in_words(const char *value, unsigned number, char ou
         snprintf(out, 80, "%s", *value == '-' ? "" : value);
 }
 
-/* "gone", or "123 here=1 timeout=60 external local from=10-19,50 port=7": of frontend @number. */
+/* "gone", or "123 here=1 timeout=60 external local from=10-19,50 port=7 ns=a": of frontend @number. */
 static inline void parse_wish(char *words, unsigned number, struct desired_frontend *f,
                               struct desired_port *p)
 {
@@ -199,6 +201,8 @@ static inline void parse_wish(char *words, unsigned number, struct desired_front
             f->restricted = true, spaced(value, f->sources);
         else if (script_option(word, "timeout", &value))
             p->timeout = (uint32_t)atoi(value);
+        else if (script_option(word, "ns", &value))
+            snprintf(p->service, sizeof(p->service), "%s/", value);
         else if (script_option(word, "here", &value))
             backends_in_words(value, number, p->here);
         else

@@ -332,7 +332,7 @@ static uint32_t port_to_refuse(unsigned number)
     const struct frontend f = frontend(number);
     const struct frontend_entry *record = ruleset_find_frontend(ruleset, &f);
     const struct port_entry *port = record ? record->port : NULL;
-    uint32_t last = ruleset->last_number;
+    uint32_t last = ruleset->numbers.last;
     if ((!port || !ruleset_knows_kernel(ruleset)) && fake_kernel_port(&f))
         return fake_kernel_port(&f);
     ck_assert_ptr_nonnull(port);

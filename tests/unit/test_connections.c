@@ -75,7 +75,7 @@ EACH_FAMILY(a_number_that_goes_to_another_one)
     now += 1;
     commit();
     ck_assert_ptr_null(ruleset_port_of_number(ruleset, number));
-    ruleset->last_number = (number >> PORT_LOW_BITS) - 1;
+    ruleset->numbers.last = (number >> PORT_LOW_BITS) - 1;
     want("2 123");
     commit();
     ck_assert_uint_eq(port_record_of(2)->number, number);

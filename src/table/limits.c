@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the limits of a table leave out (docs/limits.md), told once: in the log, and to policy,
+ * which reports it on the Service. */
+#include "state.h"
+
+/* Service ports that are reported during a commit. Others are when they change; list has them all.
+ */
+#define MOST_REPORTED 100
+
+/* Takes @what. False if it was not reported: the port has no frontend, which would name it, or too
+ * many others were. */
+static bool report(struct ruleset *rs, const struct port_entry *port, const char *reason,
+                   const char *note, char *what)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    const struct frontend_entry *frontend = ruleset_frontend_of(port);
+    const bool reports = frontend && ++rs->limits_reported <= MOST_REPORTED;
+    if (reports) {
+        char *owner =
+            rs->config.owner ? rs->config.owner(rs->config.ctx, &frontend->frontend) : NULL;
+        log_error("ruleset", "frontend=%s%s%s %s", frontend_format(&frontend->frontend, text),
+                  owner ? " service=" : "", owner ? owner : "", what);
+        free(owner);
+        if (rs->config.limited)
+            rs->config.limited(rs->config.ctx, &frontend->frontend, reason, note);
+    }
+    free(what);
+    return reports;
+}
+
+static void log_numbered(const struct port_entry *port)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    const struct frontend_entry *frontend = ruleset_frontend_of(port);
+    log_info("ruleset", "frontend=%s is programmed now: a number became unused",
+             frontend ? frontend_format(&frontend->frontend, text) : "");
+}
+
+void limits_log_number(struct ruleset *rs, struct port_entry *port)
+{
+    if (port->waits && !port->wait_logged) {
+        port->wait_logged =
+            report(rs, port, "NoNumberLeft",
+                   "no number left: some of its service ports are not programmed",
+                   xasprintf("is not programmed, no number left: its namespace has %u of %u, and "
+                             "%u are unused",
+                             port->share->held, rs->numbers.most, rs->numbers.n_unused));
+    } else if (!port->waits && port->wait_logged) {
+        log_numbered(port);
+        port->wait_logged = false;
+    }
+}
+
+void limits_log_excess(struct ruleset *rs, struct port_entry *port)
+{
+    if (port->excess && !port->excess_logged)
+        port->excess_logged = report(rs, port, "TooManyEndpoints",
+                                     "it has more endpoints than fit: the rest is not used",
+                                     xasprintf("uses %u of its %u endpoints: more do not fit",
+                                               MAX_BACKENDS, MAX_BACKENDS + port->excess));
+    port->excess_logged = port->excess_logged && port->excess;
+}
