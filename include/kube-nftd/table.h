@@ -105,6 +105,9 @@ void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 enum ruleset_limit {
     LIMIT_NUMBERS,   /* service ports without a number: nothing of them is applied */
     LIMIT_ENDPOINTS, /* endpoints of service ports that have more than slots */
+    PORT_LIMITS,     /* those below are not about single service ports; 1: is reached */
+    LIMIT_AFFINITY_RECORDS = PORT_LIMITS,
+    LIMIT_COUNTERS, /* sets of counted connections that are full */
     RULESET_LIMITS
 };
 
@@ -116,7 +119,7 @@ struct ruleset_stats {
     size_t rejected;          /* frontends and service ports rejected by the kernel */
     size_t rejected_elements; /* rejected elements that belong to no frontend */
     uint64_t rejections;      /* total number of rejections */
-    /* Session affinity records, as of the last audit. */
+    /* Session affinity records, as of the last look. */
     uint32_t records, most_records; /* of clients; capacity */
     bool records_known;             /* else the kernel does not count them, and has room */
     uint64_t mistakes;              /* backend changes that did not match the applied backends */

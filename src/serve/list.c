@@ -82,9 +82,9 @@ static void find_lost_claims(const struct service_state *state, char **text)
 /* Says what limits leave out of a Service, in @text, or leaves it NULL. */
 static void find_limits(const struct snapshot *now, const struct service_state *state, char **text)
 {
-    size_t n[RULESET_LIMITS] = {0}, ports = 0;
+    size_t n[PORT_LIMITS] = {0}, ports = 0;
     for (enum family i = 0; i < FAMILY_COUNT; i++)
-        for (enum ruleset_limit limit = 0; limit < RULESET_LIMITS; limit++)
+        for (enum ruleset_limit limit = 0; limit < PORT_LIMITS; limit++)
             n[limit] += service_limited(now, state, i, limit);
     for (const struct port_state *port = state->ports; port; port = port->next)
         ports++;

@@ -46,13 +46,20 @@ static void judge_family(const struct table_view *it, const char *name, bool com
 
 static void judge_limits(const struct table_view *it, const char *name, cJSON *problems)
 {
-    static const char *const texts[RULESET_LIMITS] = {
+    static const char *const texts[PORT_LIMITS] = {
         [LIMIT_NUMBERS] = "service ports are not programmed, no number left",
         [LIMIT_ENDPOINTS] = "endpoints are not used: their service ports have too many"};
-    for (enum ruleset_limit i = 0; i < RULESET_LIMITS; i++)
+    for (enum ruleset_limit i = 0; i < PORT_LIMITS; i++)
         if (it->limited[i])
             facts_append_text(problems, "%s: %zu %s; list names the Services", name, it->limited[i],
                               texts[i]);
+    if (it->limited[LIMIT_AFFINITY_RECORDS])
+        facts_append_text(problems,
+                          "%s: session affinity has no room: new clients are balanced without it",
+                          name);
+    if (it->limited[LIMIT_COUNTERS])
+        facts_append_text(problems, "%s: counters have no room: some connections are not counted",
+                          name);
 }
 
 static void judge(const struct snapshot *now, cJSON *to)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "affinity.h"
 
+#include "fill.h"
 #include "state.h"
 
-#include <errno.h>
 #include <string.h>
 
 static struct key key_by_backend(enum family family, uint32_t port, const struct backend *backend)
@@ -122,25 +122,6 @@ static const char MAP_AFFINITY[] = "affinity";
 
 enum { HAS_ROOM, NEARLY_FULL, FULL };
 
-/* For kernels that do not count elements: whether a test element would be rejected. It is not
- * inserted. */
-static bool is_full(const struct ruleset *rs, struct nft_socket *socket)
-{
-    struct nft_batch batch;
-    struct error err = {0};
-    struct key key = key_of_number(0);
-    const uint32_t backend = 0;
-    int why = 0;
-    key_put_address(&key, rs->family, &(struct address){{0}});
-    nft_batch_init(&batch, rs->family, RULESET_TABLE);
-    nft_batch_element(&batch, ELEMENT_ADD, MAP_AFFINITY, key.bytes, key.length, &backend,
-                      sizeof(backend));
-    bool rejected = nft_socket_check(socket, &batch, &why, &err) != 0;
-    nft_batch_release(&batch);
-    error_clear(&err);
-    return rejected && why == ENFILE;
-}
-
 /* Logs each level once, until the level has dropped well below it. */
 static void log_level(struct ruleset *rs)
 {
@@ -166,9 +147,7 @@ static void log_level(struct ruleset *rs)
 void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
 {
     struct ruleset_stats *stats = &rs->stats;
-    struct error err = {0};
-    uint32_t count = 0;
-    bool counted = true;
+    struct key key = key_of_number(0);
     stats->records = stats->most_records = 0;
     stats->records_known = true;
     vec_each (&rs->base.sets, set)
@@ -176,16 +155,14 @@ void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
             stats->most_records = set->size;
     if (!instances_have(&rs->instances, (struct instance){TEMPLATE_AFFINITY, 0})) {
         rs->records_logged = HAS_ROOM;
+        stats->limited[LIMIT_AFFINITY_RECORDS] = 0;
         return;
     }
-    const bool failed = nft_socket_count_elements(socket, rs->family, RULESET_TABLE, MAP_AFFINITY,
-                                                  &count, &counted, &err) != 0;
-    if (!failed && counted)
-        stats->records = count;
-    else if (!failed && is_full(rs, socket))
-        stats->records = stats->most_records;
-    else
-        stats->records_known = false;
-    error_clear(&err);
+    key_put_address(&key, rs->family, &(struct address){{0}});
+    const enum fill fill = set_fill(rs, socket, MAP_AFFINITY, &key, true, &stats->records);
+    stats->records_known = fill != FILL_UNKNOWN;
+    if (fill != FILL_COUNTED)
+        stats->records = fill == FILL_FULL ? stats->most_records : 0;
+    stats->limited[LIMIT_AFFINITY_RECORDS] = stats->records >= stats->most_records;
     log_level(rs);
 }

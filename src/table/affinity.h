@@ -41,7 +41,7 @@ void affinity_release(struct affinity *affinity, enum family family,
                       struct plain_elements *elements);
 
 /** While session affinity is in use: counts the records written by packets, for metrics, and logs
- * when the map is nearly full. Costs one query, however many records exist. */
+ * when the map is nearly full. Costs one query, however many records exist (fill.h). */
 void affinity_count_records(struct ruleset *rs, struct nft_socket *socket);
 
 #endif

@@ -177,8 +177,6 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
         return false;
     audit->set = 0;
     audit_check_rules(rs, socket);
-    if (rs->kernel_known)
-        affinity_count_records(rs, socket);
     return true;
 }
 

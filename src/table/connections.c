@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "connections.h"
 
+#include "fill.h"
 #include "kube-nftd/base.h"
 #include "state.h"
 
@@ -192,17 +193,6 @@ static void on_element(void *ctx, const struct nft_element *element)
 
 /* ---- readings ---- */
 
-static void say_full(struct ruleset *rs)
-{
-    struct connections *c = &rs->connections;
-    bool full = c->elements >= CONNECTIONS_MOST;
-    if (full && !c->full_said[c->set])
-        log_warn("connections",
-                 "family=%s set=%s is full: connections to what is not in it are not counted",
-                 nft_family_name(rs->family), set_names[c->set]);
-    c->full_said[c->set] = full;
-}
-
 static bool is_to_read(const struct ruleset *rs)
 {
     const struct connections *c = &rs->connections;
@@ -214,7 +204,6 @@ static void end_set(struct ruleset *rs)
 {
     struct connections *c = &rs->connections;
     element_dump_close(&c->dump);
-    say_full(rs);
     if (c->elements < COLLECT_FROM)
         vec_free(&c->unused[c->set]);
     c->elements = 0;
@@ -308,6 +297,39 @@ double connections_step(struct ruleset *rs, struct nft_socket *socket, double no
     step(rs);
     c->due = now + fmax(SHARE * (clock_monotonic() - begun), SHORTEST_REST);
     return c->due;
+}
+
+/* ---- room ---- */
+
+/* A kernel that does not count says that it is full, and nothing else. */
+static bool is_full(struct ruleset *rs, struct nft_socket *socket, enum counting_set set)
+{
+    struct key key = key_of_number(0);
+    uint32_t n = 0;
+    if (set == OF_ENDPOINTS) {
+        key_put_address(&key, rs->family, &(struct address){{0}});
+        key_put_port(&key, 0);
+    }
+    const enum fill fill = set_fill(rs, socket, set_names[set], &key, false, &n);
+    return fill == FILL_FULL || (fill == FILL_COUNTED && n >= CONNECTIONS_MOST);
+}
+
+void connections_check_room(struct ruleset *rs, struct nft_socket *socket)
+{
+    bool *logged = rs->connections.full_logged;
+    const enum counting_set end = rs->config.counting == COUNT_ENDPOINTS  ? COUNTING_SETS
+                                  : rs->config.counting == COUNT_SERVICES ? OF_ENDPOINTS
+                                                                          : OF_SERVICES;
+    rs->stats.limited[LIMIT_COUNTERS] = 0;
+    for (enum counting_set set = 0; set < end; set++) {
+        const bool full = is_full(rs, socket, set);
+        if (full && !logged[set])
+            log_warn("connections",
+                     "family=%s set=%s is full: connections to what is not in it are not counted",
+                     nft_family_name(rs->family), set_names[set]);
+        logged[set] = full;
+        rs->stats.limited[LIMIT_COUNTERS] += full;
+    }
 }
 
 /* ---- queries ---- */

@@ -31,7 +31,7 @@ struct connections {
     struct element_dump *dump;             /* of the set; NULL: not begun */
     size_t elements;                       /* read from the set so far */
     VEC(struct key) unused[COUNTING_SETS]; /* to be deleted */
-    bool full_said[COUNTING_SETS];
+    bool full_logged[COUNTING_SETS];
 };
 
 void connections_clear(struct connections *connections);
@@ -55,6 +55,9 @@ bool ruleset_read_connections(struct ruleset *ruleset, double since);
 /** Continues a background reading, with 1/20 of a core at most, and deletes unused counts. Returns
  * when to call again, or 0. */
 double connections_step(struct ruleset *ruleset, struct nft_socket *socket, double now);
+
+/** Looks whether the sets are full, and logs it once. */
+void connections_check_room(struct ruleset *ruleset, struct nft_socket *socket);
 
 /** Begins a reading; reads one element of a service port. For tests. */
 void connections_begin(struct ruleset *ruleset, double now);

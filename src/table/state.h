@@ -203,6 +203,7 @@ struct ruleset {
     bool table_replaced;  /* a table of another layout is replaced in the same transaction */
     bool has_shadows;     /* and it has shadow chains (previous_table.h) */
     int records_logged;   /* logged fill level of the affinity map */
+    bool uncounted;       /* the kernel does not count the elements of a set */
     struct ruleset_stats stats;
 };
 

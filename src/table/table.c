@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One family's table and its timing. */
 #include "audit.h"
+#include "fill.h"
 #include "previous_table.h"
 #include "state.h"
 
@@ -60,6 +61,7 @@ struct table {
     struct sync_metrics syncs;
     struct foreign foreign;
     struct audit audit;
+    double room_due; /* next look at sets that packets write */
     double kept;     /* last check by table_protect(); 0: never */
     bool look_again; /* an event about the table came since */
     bool previous;   /* at that check the kernel had services of the previous process */
@@ -379,6 +381,20 @@ static double audit(struct table *table, struct nft_socket *socket, double now)
     return next;
 }
 
+/* Looks for full sets, if due. Returns when the next look is, or 0. */
+static double check_room(struct table *table, struct nft_socket *socket, double now)
+{
+    struct ruleset *rs = table->ruleset;
+    const bool in_use = rs->config.counting != COUNT_NOTHING ||
+                        instances_have(&rs->instances, (struct instance){TEMPLATE_AFFINITY, 0});
+    if (now < table->room_due || !rs->kernel_known || rs->table_missing)
+        return in_use ? table->room_due : 0;
+    affinity_count_records(rs, socket);
+    connections_check_room(rs, socket);
+    table->room_due = now + (rs->uncounted ? FILL_PERIOD_UNCOUNTED : FILL_PERIOD);
+    return in_use ? table->room_due : 0;
+}
+
 double table_sync(struct table *table, bool more_to_come, const char *about,
                   struct nft_socket *socket, double now)
 {
@@ -386,7 +402,8 @@ double table_sync(struct table *table, bool more_to_come, const char *about,
     double next = audit(table, socket, now);
     if (table->programmed)
         next = clock_earlier(next, connections_step(table->ruleset, socket, now));
-    return clock_earlier(next, keep_up(table, about, socket, now));
+    next = clock_earlier(next, keep_up(table, about, socket, now));
+    return table->programmed ? clock_earlier(next, check_room(table, socket, now)) : next;
 }
 
 bool table_read_connections(struct table *table, double since)
