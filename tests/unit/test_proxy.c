@@ -82,12 +82,24 @@ double __wrap_clock_monotonic(void)
     return now + (spent += 1e-9);
 }
 
+static void on_event(void *ctx, const struct object_event *event)
+{
+    (void)ctx;
+    receive(xasprintf("event %s %s", event->reason, event->id), xstrdup(event->note));
+}
+
 /* ---- daemons ---- */
 
 static void configure(const char *word)
 {
+    static const struct event_sink events = {NULL, on_event};
     enum family family;
-    if (strcmp(word, "no-ipv6") == 0) {
+    if (strcmp(word, "events") == 0) {
+        config.events = &events;
+    } else if (strncmp(word, "numbers=", 8) == 0) {
+        for (int i = 0; i < FAMILY_COUNT; i++)
+            config.rulesets[i].most_numbers = (uint32_t)atoi(word + 8);
+    } else if (strcmp(word, "no-ipv6") == 0) {
         config.families[FAMILY_IPV6] = false;
     } else if (strcmp(word, "no-receivers") == 0) {
         config.health = NULL;
@@ -316,6 +328,18 @@ COMMAND(reject)
 {
     struct frontend frontend = script_frontend(words);
     fake_kernel_refuse_frontend("services", &frontend, ENFILE);
+}
+
+/* "full SET [N]": it has room for no more than N. */
+COMMAND(full)
+{
+    const char *set = intern(script_word(&words));
+    fake_kernel_limit(set, (size_t)atoi(words));
+}
+
+COMMAND(uncounted)
+{
+    fake_kernel_tell_counts(false);
 }
 
 COMMAND(forgive)
