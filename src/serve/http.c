@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -20,6 +21,9 @@
 #define CLIENT_PATIENCE 10.0
 
 #define BACKLOG 128
+/* Descriptors that health checks of Services leave: to all else, and to their clients. */
+#define RESERVED 64
+#define RESERVED_FOR_CLIENTS 64
 #define CONNECTION_LIMIT 64
 #define CONNECTION_MEMORY ((size_t)16 * 1024)
 #define REQUEST_BODY_LIMIT ((size_t)1024 * 1024)
@@ -166,6 +170,16 @@ static void made_progress(struct http_port *port, struct MHD_Connection *connect
     DL_APPEND(port->clients, client);
 }
 
+/* Whether a Service's health check must not take this descriptor, as less than @reserved are left:
+ * watches, netlink and the daemon's own addresses need some. The kernel gives out the lowest free
+ * one. */
+static bool is_scarce(const struct http_port *port, int fd, rlim_t reserved)
+{
+    struct rlimit limit;
+    return port->kind->object == KIND_SERVICE && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+           (rlim_t)fd + reserved >= limit.rlim_cur;
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode what)
 {
@@ -188,6 +202,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
         end_first(port);
     DL_APPEND(port->clients, client);
     port->n_clients++;
+    if (is_scarce(port, client->fd, RESERVED))
+        end_first(port);
 }
 
 /* ---- requests ---- */
@@ -314,6 +330,11 @@ static int start(struct http_port *port, struct error *err)
     int fd = open_socket(&port->address, err);
     if (fd < 0)
         return -1;
+    if (is_scarce(port, fd, RESERVED + RESERVED_FOR_CLIENTS)) {
+        close(fd);
+        return error_set(err, "all but %d file descriptors are in use",
+                         RESERVED + RESERVED_FOR_CLIENTS);
+    }
     port->daemon = MHD_start_daemon(
         MHD_USE_EPOLL, 0, NULL, NULL, on_request, port, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,

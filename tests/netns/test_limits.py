@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The limits of a table (docs/limits.md): what is left out is told, and everybody else goes on."""
 
+import os
 import re
+import resource
 
 import objects
 from daemon import HEALTH_PORT, http_get, wait_for
+from lab import NODE_ADDRESS
 from scenario import Proxy, Web, running
 from test_list import METRICS_PORT, items, run
 from test_programmed import request
@@ -84,3 +87,35 @@ def test_full_counters(lab, tmp_path):
         wait_for(lambda: left_out(proxy, "counters") == 1, "it is told")
         assert "set=service_connections is full" in proxy.daemon.log()
         assert "counters have no room" in run(proxy, "status", status=1)
+
+
+def test_descriptors(proxy):
+    """Health checks of Services leave some to all else; one that has no descriptor is told, and gets one later."""
+    node, pid = proxy.lab.node, proxy.daemon.process.pid
+
+    def in_use() -> int:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+
+    def answering() -> int:
+        """Each says that it has no endpoint here."""
+        answers = [http_get(node, NODE_ADDRESS[4], 31000 + i) for i in range(100)]
+        assert {answer[0] for answer in answers if answer} == {503}
+        return sum(answer is not None for answer in answers)
+
+    limit = in_use() + 128 + 80
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
+    checks = [
+        objects.service(
+            f"checked{i}", {4: f"10.96.65.{i}"}, [objects.Port("http", "TCP", 80)], type="LoadBalancer",
+            externalTrafficPolicy="Local", healthCheckNodePort=31000 + i,
+        )
+        for i in range(100)
+    ]  # fmt: skip
+    proxy.manifests.put("checked", *checks)
+    told = 'error="all but 128 file descriptors are in use"'
+    wait_for(lambda: told in proxy.daemon.log(), "some have no descriptor")
+    assert answering() in (40, 41)
+    assert http_get(node, "127.0.0.1", METRICS_PORT, "/metrics")[0] == 200
+    proxy.manifests.put("checked", *checks[70:])
+    wait_for(lambda: answering() == 30, "all that are left get some")
+
