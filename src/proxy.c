@@ -235,7 +235,10 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
         return 0;
     vec_free(&proxy->unreachable); /* policy assigns these frontends now */
     size_t portion = proxy->config.portion ? proxy->config.portion : PORTION;
-    proxy->policy_is_done = policy_sync_some(proxy->policy, proxy->begun ? portion : SIZE_MAX);
+    proxy->policy_is_done = policy_sync_some(proxy->policy, portion);
+    /* What is not decided yet would be deleted from the previous process's table. */
+    if (!proxy->begun && !proxy->policy_is_done)
+        return now;
     proxy->begun = true;
     check_node_name(proxy);
     double next = proxy->policy_is_done ? 0 : now;

@@ -43,7 +43,7 @@ struct proxy {
     struct node_info *node;
     struct policy *policy;
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
-    bool begun;                         /* the first sync was done; it has no portions */
+    bool begun;                         /* all was decided once: tables are synced */
     bool policy_is_done;                /* it has nothing left to pass on to the tables */
     bool node_name_checked;             /* see check_node_name() */
     /* Peers of the API server that are unreachable, perhaps because the previous process gave them

@@ -337,7 +337,12 @@ int nft_socket_dump(struct nft_socket *socket, enum family family, const struct 
  * request and finds its place by counting from the start, so a change between two pieces may skip
  * or repeat elements. */
 struct element_dump;
-enum element_dump_state { DUMP_GOES_ON, DUMP_ENDED, DUMP_FAILED };
+enum element_dump_state {
+    DUMP_GOES_ON,
+    DUMP_ENDED,
+    DUMP_FAILED,
+    DUMP_MISSING /* likewise: there is no such set */
+};
 
 /** Passes the next piece of a set (about 32 KiB) to @fn. Does not block. The first call, with
  * *@dump NULL, requests the elements; *@dump is NULL again after the end or a failure (@err). */

@@ -260,10 +260,11 @@ enum element_dump_state element_dump_step(struct element_dump **dump, enum famil
     const int result = netlink_receive(&(*dump)->reply);
     if (result > 0 || (result < 0 && errno == EAGAIN))
         return DUMP_GOES_ON;
+    const bool missing = result < 0 && errno == ENOENT;
     if (result < 0)
-        error_set(err, "cannot read elements: %s", strerror(errno));
+        error_set(err, "cannot read the elements of %s: %s", set, nft_reason(errno));
     element_dump_close(dump);
-    return result == 0 ? DUMP_ENDED : DUMP_FAILED;
+    return result == 0 ? DUMP_ENDED : missing ? DUMP_MISSING : DUMP_FAILED;
 }
 
 /* ---- rules and chains ---- */

@@ -1,169 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Adopts a table: at startup, when one may exist from the previous process, and after a failed
- * commit, when its state is uncertain. Reads all of it back.
+ * commit, when its state is uncertain. All of it is read back, in pieces between turns of the loop:
+ *
+ *     LOOK -> COUNT -> KEYS -> DUMP -> COUNT ... -> RULES -> COMPARE -> known
+ *
+ * reading.c has the states of a set. Nothing is committed meanwhile; desired state may change.
  */
 #include "state.h"
 
 #include <linux/in.h>
 #include <string.h>
 
-/* ---- slots by key ----
- *
- * The values in ports and local_ports give the keys of all slots. For each 32 KiB of a dump the
- * kernel walks a map from its beginning: half a million slots take 14 s, but only 2 s by key.
- */
-
-/* Number of slots at which both take equally long. */
-#define DUMP_MOST 65536
-
-/* A query of keys. */
-struct asking {
-    struct nft_socket *socket;
-    enum family family;
-    enum table_set set;
-    nft_element_fn fn;
-    void *ctx;
-    uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE];
-    struct nft_keys keys;
-    bool missing; /* an element was missing: the keys are wrong */
-};
-
-static uint32_t count_of(const struct port_entry *port, enum table_set set)
-{
-    return low_of_value(entry_applied(set_of_count(part_of_set(set)), &port->entry));
-}
-
-static int ask(struct asking *asking, struct error *err)
-{
-    const size_t n = asking->keys.n;
-    size_t found;
-    asking->keys.n = 0;
-    const struct nft_keys keys = {asking->bytes, asking->keys.length, n};
-    if (n == 0)
-        return 0;
-    if (nft_socket_get_elements(asking->socket, asking->family, RULESET_TABLE,
-                                set_name(asking->set), &keys, asking->fn, asking->ctx, &found, err))
-        return -1;
-    asking->missing = asking->missing || found != n;
-    return 0;
-}
-
-static int ask_for_all(struct asking *asking, const struct ruleset *rs, struct error *err)
-{
-    hash_table_each (&rs->ports, const struct port_entry, port)
-        for (uint32_t i = 0; i < count_of(port, asking->set); i++) {
-            const struct key key = key_of_slot(port->number, i);
-            asking->keys.length = key.length;
-            memcpy(asking->bytes + asking->keys.n++ * key.length, key.bytes, key.length);
-            if (asking->keys.n == NFT_KEYS_MOST && ask(asking, err))
-                return -1;
-        }
-    return ask(asking, err);
-}
-
-/* Passes all of the map to @fn and sets @done, but only if it is large and the kernel reports the
- * expected number of elements. -1 also if some elements are missing. */
-static int read_by_keys(const struct ruleset *rs, struct nft_socket *socket, enum table_set set,
-                        nft_element_fn fn, void *ctx, bool *done, struct error *err)
-{
-    struct asking asking = {
-        .socket = socket, .family = rs->family, .set = set, .fn = fn, .ctx = ctx};
-    uint64_t expected = 0;
-    uint32_t count;
-    bool counted;
-    hash_table_each (&rs->ports, const struct port_entry, port)
-        expected += count_of(port, set);
-    if (expected <= (rs->config.dump_most ? rs->config.dump_most : DUMP_MOST))
-        return 0;
-    if (nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(set), &count,
-                                  &counted, err))
-        return -1;
-    if (!counted || count != expected)
-        return 0;
-    if (ask_for_all(&asking, rs, err))
-        return -1;
-    *done = true;
-    return asking.missing ? error_set(err, "%s does not have the expected slots", set_name(set))
-                          : 0;
-}
-
-/* ---- all elements ---- */
-
-struct reading {
-    struct ruleset *rs;
-    enum table_set set; /* being read */
-    struct table_contents *found;
-    bool torn; /* an element came twice: the kernel resized the table and may have skipped some */
-    struct boundaries boundaries; /* in a set of ranges */
-};
-
-static void on_element(void *ctx, const struct nft_element *from)
-{
-    struct reading *r = ctx;
-    struct applied_element applied;
-    r->found->counted++;
-    if (set_owner(r->set) == OWNER_RANGES) {
-        boundaries_take(&r->boundaries, r->rs->family, from);
-        return;
-    }
-    if (!ruleset_find_applied(r->rs, r->set, from, &applied) ||
-        !element_take_value(r->set, r->rs->family, from, &applied.element)) {
-        r->found->foreign = true;
-        return;
-    }
-    r->found->elements++;
-    r->torn = r->torn || applied.there;
-    ruleset_record(r->rs, r->set, from, &applied, true);
-}
-
-static void take_ranges(struct reading *r)
-{
-    range_vec ranges = {0};
-    enum boundaries_verdict verdict = boundaries_pair(&r->boundaries, r->rs->family, &ranges);
-    r->torn = r->torn || verdict == BOUNDARIES_TORN;
-    r->found->foreign = r->found->foreign || verdict == BOUNDARIES_FOREIGN;
-    r->found->elements += ranges.n;
-    vec_each (&ranges, range) {
-        const struct key key = key_of_range(r->rs->family, range);
-        r->torn = !plain_observe(&r->rs->plain, r->set, &key, NULL, true) || r->torn;
-    }
-    vec_free(&ranges);
-    boundaries_clear(&r->boundaries);
-}
-
-static int read_set(struct reading *r, struct nft_socket *socket, bool by_keys, struct error *err)
-{
-    bool done = false;
-    if (by_keys && set_owner(r->set) == OWNER_SLOTS &&
-        read_by_keys(r->rs, socket, r->set, on_element, r, &done, err))
-        return -1;
-    if (!done && nft_socket_read_elements(socket, r->rs->family, RULESET_TABLE, set_name(r->set),
-                                          on_element, r, err))
-        return -1;
-    if (set_owner(r->set) == OWNER_RANGES)
-        take_ranges(r);
-    return 0;
-}
-
-int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, bool by_keys,
-                      struct table_contents *found, struct error *err)
-{
-    struct reading r = {.rs = rs, .found = found};
-    int result = 0;
-    *found = (struct table_contents){.elements = 0};
-    for (r.set = 0; r.set < TABLE_SETS && result == 0; r.set++)
-        result = read_set(&r, socket, by_keys, err);
-    boundaries_clear(&r.boundaries);
-    if (result == 0 && r.torn)
-        result = error_set(err, "the kernel returned elements twice");
-    return result;
-}
-
 /* ---- adoption ---- */
-
-/* Attempts to read a set that changes meanwhile. */
-#define READ_TRIES 3
 
 static void forget_entry(struct ruleset *rs, struct entry *entry)
 {
@@ -198,24 +47,11 @@ static void forget_applied(struct ruleset *rs)
 /* Frontends hold the lists that they lead to. */
 static void adopt_lists(struct ruleset *rs, double now)
 {
-    list_value_vec values = {0};
-    hash_table_each (&rs->frontends, struct frontend_entry, it)
-        if (it->applied[SET_RESTRICTED])
-            vec_push(&values, it->applied[SET_RESTRICTED]);
-    source_lists_adopt(&rs->lists, &rs->plain, &values, now);
-    vec_each (&values, value)
+    list_value_vec *values = &rs->adoption.lists;
+    source_lists_adopt(&rs->lists, &rs->plain, values, now);
+    vec_each (values, value)
         source_list_hold(source_lists_find(&rs->lists, *value));
-    vec_free(&values);
-}
-
-static void report_abandoned(const struct ruleset *rs)
-{
-    vec_each (&rs->dirty, it) {
-        const struct frontend_entry *frontend = (*it)->is_port ? NULL : as_frontend(*it);
-        if (frontend && !(*it)->desired && frontend->applied[SET_SERVICES] &&
-            frontend->frontend.protocol == IPPROTO_UDP)
-            rs->config.abandoned(rs->config.ctx, &frontend->frontend);
-    }
+    vec_free(values);
 }
 
 /* Logs tables found at startup; not those found during repeated failures. */
@@ -227,48 +63,6 @@ static void log_found(const struct ruleset *rs, const char *what, size_t element
     else
         log_debug(2, "ruleset", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
                   elements);
-}
-
-/* One attempt. Returns 0 and the result in @ours, or -1: read again. */
-static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_keys, bool *ours,
-                         struct error *err)
-{
-    struct table_contents found;
-    struct rules_repaired rules;
-    forget_applied(rs);
-    if (ruleset_read_back(rs, socket, by_keys, &found, err))
-        return -1;
-    *ours = !found.foreign;
-    if (!*ours)
-        return 0;
-    if (ruleset_repair_rules(rs, socket, &rules, err))
-        return -1;
-    if (!rs->adopted)
-        connections_end(rs, socket);
-    if (rs->numbers.last == 0) /* affinity records of removed service ports may exist */
-        rs->numbers.last = arc4random() % MOST_PORTS;
-    if (rs->config.abandoned)
-        report_abandoned(rs);
-    rs->stats.elements = found.counted + rules.verdicts;
-    log_found(rs, "adopted the table", found.elements);
-    return 0;
-}
-
-/* Adopts a table of our layout; false if it must be recreated. */
-static bool take_over(struct ruleset *rs, struct nft_socket *socket)
-{
-    struct error err = {0};
-    for (int i = 0; i < READ_TRIES; i++) {
-        bool ours;
-        error_clear(&err);
-        if (try_take_over(rs, socket, i == 0, &ours, &err) == 0)
-            return ours;
-    }
-    /* A table without one of its maps, or one that never stops changing, is recreated. */
-    log_warn("ruleset", "family=%s rebuilding the table: %s", nft_family_name(rs->family),
-             err.text);
-    error_clear(&err);
-    return false;
 }
 
 /* Whether the table has our maps and sets, and is ownable if configured. An existing table cannot
@@ -349,27 +143,150 @@ int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, str
     return 0;
 }
 
-int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err)
+/* ---- the states ---- */
+
+static void enter(struct ruleset *rs, enum adoption_state state)
 {
-    bool exists, ours;
-    if (look(rs, socket, &exists, &ours, err))
-        return -1;
-    rs->strangers_stay = false;
-    rs->table_missing = !ours || !take_over(rs, socket);
-    rs->table_replaced = exists && rs->table_missing;
+    struct adoption *adoption = &rs->adoption;
+    adoption->state = state;
+    if (state == ADOPTION_LOOK || state == ADOPTION_COUNT)
+        reading_stop(rs);
+    if (state == ADOPTION_COMPARE)
+        adoption->at = rs->dirty.n;
+}
+
+/* The table is known now: it was read, or is to be made (anew). */
+static void finish(struct ruleset *rs, bool ours)
+{
+    rs->table_missing = !ours;
+    rs->table_replaced = rs->adoption.exists && !ours;
     rs->kernel_known = true;
     rs->recheck_rules = rs->rules_wrong = false;
     rs->stats.read_backs += rs->adopted;
-    if (rs->table_missing) {
+    if (!ours) {
         forget_applied(rs);
         rs->stats.elements = 0;
-    } else {
-        adopt_lists(rs, now);
     }
     if (rs->table_replaced)
         log_found(rs, "replacing a table that has other maps or sets", 0);
     rs->adopted = true;
+    enter(rs, ADOPTION_LOOK);
+}
+
+static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+{
+    bool ours;
+    rs->adoption.tries = 0;
+    rs->strangers_stay = false;
+    if (look(rs, socket, &rs->adoption.exists, &ours, err))
+        return -1;
+    if (ours)
+        enter(rs, ADOPTION_COUNT);
+    else
+        finish(rs, false);
+    if (ours && rs->has_applied)
+        forget_applied(rs);
+    rs->has_applied = true;
     return 0;
+}
+
+static int take_rules(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err)
+{
+    struct rules_repaired rules;
+    if (rs->adoption.found.foreign) {
+        finish(rs, false);
+        return 0;
+    }
+    if (ruleset_repair_rules(rs, socket, &rules, err))
+        return -1;
+    if (!rs->adopted)
+        connections_end(rs, socket);
+    if (rs->numbers.last == 0) /* affinity records of removed service ports may exist */
+        rs->numbers.last = arc4random() % MOST_PORTS;
+    rs->stats.elements = rs->adoption.found.counted + rules.verdicts;
+    adopt_lists(rs, now);
+    enter(rs, ADOPTION_COMPARE);
+    return 0;
+}
+
+static void report_abandoned(const struct ruleset *rs, const struct entry *entry)
+{
+    const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
+    if (rs->config.abandoned && frontend && !entry->desired && frontend->applied[SET_SERVICES] &&
+        frontend->frontend.protocol == IPPROTO_UDP)
+        rs->config.abandoned(rs->config.ctx, &frontend->frontend);
+}
+
+/* Entries compared in a step, and the work of one. */
+#define COMPARE_MOST 256
+#define COMPARE_WORK 8
+
+/* Backwards: entries that become dirty meanwhile are behind, and stay for the commit. */
+static void compare(struct ruleset *rs, double now)
+{
+    size_t *at = &rs->adoption.at;
+    rs->adoption.work += COMPARE_MOST * COMPARE_WORK;
+    for (size_t left = COMPARE_MOST; *at > 0 && left > 0; left--) {
+        struct entry **place = &rs->dirty.v[--*at];
+        report_abandoned(rs, *place);
+        if (ruleset_clean_unchanged(rs, *place, now))
+            *place = rs->dirty.v[--rs->dirty.n];
+    }
+    if (*at > 0)
+        return;
+    log_found(rs, "adopted the table", rs->adoption.found.elements);
+    finish(rs, true);
+}
+
+static int step(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err)
+{
+    switch (rs->adoption.state) {
+    case ADOPTION_LOOK:
+        return begin(rs, socket, err);
+    case ADOPTION_RULES:
+        return take_rules(rs, socket, now, err);
+    case ADOPTION_COMPARE:
+        compare(rs, now);
+        return 0;
+    default:
+        return reading_step(rs, socket, err);
+    }
+}
+
+/* After a failure: reads all of it again, or gives up for now. False: gave up. */
+static bool try_again(struct ruleset *rs, struct error *err)
+{
+    const enum adoption_state failed = rs->adoption.state;
+    if (failed != ADOPTION_LOOK && ++rs->adoption.tries < ADOPTION_TRIES) {
+        error_clear(err);
+        forget_applied(rs);
+        enter(rs, ADOPTION_COUNT);
+        return true;
+    }
+    enter(rs, ADOPTION_LOOK);
+    if (failed != ADOPTION_RULES)
+        return false;
+    log_warn("ruleset", "family=%s rebuilding the table: %s", nft_family_name(rs->family),
+             err->text);
+    error_clear(err);
+    finish(rs, false);
+    return true;
+}
+
+enum adoption_result ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now,
+                                   size_t most, struct error *err)
+{
+    rs->adoption.work = 0;
+    do
+        if (step(rs, socket, now, err) && !try_again(rs, err))
+            return ADOPTION_FAILED;
+    while (!rs->kernel_known && rs->adoption.work < most);
+    return rs->kernel_known ? ADOPTION_ENDED : ADOPTION_GOES_ON;
+}
+
+bool ruleset_is_reading(const struct ruleset *rs)
+{
+    return rs->adoption.state != ADOPTION_LOOK;
 }
 
 int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed, struct error *err)

@@ -123,6 +123,29 @@ static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
     }
 }
 
+static bool slots_change(const struct port_entry *port, enum port_part which)
+{
+    const struct slot_table *slots = port_slots(port, which);
+    return slots && slots->change && slots->change->plan.moves.n + slots_added(slots) > 0;
+}
+
+bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now)
+{
+    struct port_entry *port = entry->is_port ? as_port(entry) : as_frontend(entry)->port;
+    if (!entry->desired || entry->quarantined || !port || !port->number)
+        return false;
+    ruleset_plan_entry(rs, entry);
+    for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
+        if (entry_applied(set, entry) != entry_desired(set, entry))
+            return false;
+    if (entry->is_port && (slots_change(port, PART_ALL) || slots_change(port, PART_LOCAL)))
+        return false;
+    if (entry->is_port)
+        apply_slots(port);
+    finish_entry(rs, entry, now);
+    return true;
+}
+
 /* The port that a frontend no longer leads to. */
 static void finish_port_before(struct ruleset *rs, const struct difference *difference, double now)
 {
@@ -241,7 +264,7 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
                      struct commit_stats *stats, struct error *err)
 {
     struct rules_repaired done;
-    if (!rs->kernel_known ? ruleset_adopt(rs, socket, now, err)
+    if (!rs->kernel_known ? ruleset_adopt(rs, socket, now, SIZE_MAX, err) == ADOPTION_FAILED
                           : rs->rules_wrong && ruleset_repair_rules(rs, socket, &done, err)) {
         rs->kernel_known = false;
         return -1;

@@ -176,21 +176,25 @@ static void plan_affinity(struct ruleset *rs, struct port_entry *port)
     affinity_hold(affinity, rs->family, &rs->plain, port->number, &all, &local);
 }
 
+void ruleset_plan_entry(struct ruleset *rs, struct entry *entry)
+{
+    if (!entry->is_port) {
+        source_list_fill(&rs->lists, &rs->plain, as_frontend(entry)->sources);
+        return;
+    }
+    struct port_entry *port = as_port(entry);
+    plan_affinity(rs, port);
+    limits_log_excess(rs, port);
+    slots_make_plan(&port->all);
+    if (port->local)
+        slots_make_plan(port->local);
+}
+
 void ruleset_plan(struct ruleset *rs)
 {
     request_numbers(rs);
-    vec_each (&rs->dirty, it) {
-        if (!(*it)->is_port) {
-            source_list_fill(&rs->lists, &rs->plain, as_frontend(*it)->sources);
-            continue;
-        }
-        struct port_entry *port = as_port(*it);
-        plan_affinity(rs, port);
-        limits_log_excess(rs, port);
-        slots_make_plan(&port->all);
-        if (port->local)
-            slots_make_plan(port->local);
-    }
+    vec_each (&rs->dirty, it)
+        ruleset_plan_entry(rs, *it);
 }
 
 void ruleset_find_differences(struct ruleset *rs)

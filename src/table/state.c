@@ -61,6 +61,7 @@ void ruleset_free(struct ruleset *rs)
 {
     if (!rs)
         return;
+    reading_stop(rs);
     quarantine_free(rs);
     hash_table_each (&rs->frontends, struct entry, frontend)
         ruleset_free_entry(rs, frontend);

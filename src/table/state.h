@@ -10,7 +10,8 @@
  *     encode.c      the difference of dirty entries as messages
  *     commit.c      one transaction, and the applied state after it
  *     quarantine.c  entries that the kernel rejected, and their retries
- *     observe.c     what the kernel has under a key; adopt.c: all of it; audit.c: in pieces
+ *     observe.c     what the kernel has under a key; audit.c: whether all of it is as applied
+ *     adopt.c       takes over a table, after reading.c has read all of it
  */
 #ifndef KUBE_NFTD_TABLE_STATE_H
 #define KUBE_NFTD_TABLE_STATE_H
@@ -161,6 +162,45 @@ struct recheck {
     struct key key; /* unused for sets of ranges */
 };
 
+enum adoption_state {
+    ADOPTION_LOOK,   /* not begun: is there a table of ours? */
+    ADOPTION_COUNT,  /* the next set: how large is it? */
+    ADOPTION_KEYS,   /* its elements are read by the keys that they should have */
+    ADOPTION_DUMP,   /* all of its elements are read */
+    ADOPTION_RULES,  /* all sets are read: repair the rules */
+    ADOPTION_COMPARE /* entries that are as desired become clean */
+};
+
+/* Contents of a table as found. */
+struct table_contents {
+    size_t elements; /* without verdicts */
+    size_t counted;  /* as the kernel counts: two for most ranges */
+    bool foreign;    /* has elements that we cannot have written, or lacks a set: recreate it */
+};
+
+/* Attempts to read a table that changes meanwhile. */
+#define ADOPTION_TRIES 3
+
+/* Starts zeroed. */
+struct adoption {
+    enum adoption_state state;
+    unsigned tries; /* that failed */
+    size_t work;    /* of the present piece, see ADOPTION_PIECE */
+    bool exists;    /* a table, when it was looked at */
+    struct table_contents found;
+    list_value_vec lists; /* that frontends were found to lead to */
+    size_t at;            /* next entry: KEYS: quarantined, then dirty ones; COMPARE: dirty ones */
+    uint32_t slot;        /* and its next slot */
+    /* The set being read. */
+    enum table_set set;
+    bool counted;              /* the kernel reports the number of elements: */
+    uint32_t count;            /* before the reading */
+    uint32_t generation;       /* otherwise, of the ruleset */
+    size_t recorded, repeated; /* elements read first, and again */
+    struct element_dump *dump;
+    struct boundaries boundaries; /* in a set of ranges */
+};
+
 struct ruleset {
     enum family family;
     struct ruleset_config config;
@@ -191,11 +231,13 @@ struct ruleset {
     struct quarantine quarantine;
 
     VEC(struct recheck) rechecks;
-    bool recheck_all;     /* anything may have changed */
-    bool recheck_rules;   /* rules, chains or table flags may have changed */
-    bool rules_wrong;     /* rules or chains did change: rewrite them */
-    bool strangers_stay;  /* unreachable chains of other programs cannot be deleted */
-    size_t repaired;      /* bytes sent to repair rules since the last commit */
+    bool recheck_all;    /* anything may have changed */
+    bool recheck_rules;  /* rules, chains or table flags may have changed */
+    bool rules_wrong;    /* rules or chains did change: rewrite them */
+    bool strangers_stay; /* unreachable chains of other programs cannot be deleted */
+    size_t repaired;     /* bytes sent to repair rules since the last commit */
+    struct adoption adoption;
+    bool has_applied;     /* there may be applied state to forget */
     bool adopted;         /* a table was looked for at least once */
     bool kernel_known;    /* the applied state matches the kernel */
     bool table_missing;   /* no table yet; valid if kernel_known */
@@ -308,8 +350,9 @@ uint32_t route_drops(const struct port_route *route);
 uint32_t entry_desired(enum table_set set, const struct entry *entry);
 
 /** Plans dirty entries: service port numbers, slots, affinity, source lists. Service ports that
- * wait for a number are not dirty then. */
+ * wait for a number are not dirty then. The second plans one entry that has a number. */
 void ruleset_plan(struct ruleset *rs);
+void ruleset_plan_entry(struct ruleset *rs, struct entry *entry);
 
 /** Lists the differences of planned dirty entries. */
 void ruleset_find_differences(struct ruleset *rs);
@@ -436,23 +479,27 @@ size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
 
 /* ---- adopt.c ---- */
 
-/* Contents of a table as found. */
-struct table_contents {
-    size_t elements; /* without verdicts */
-    size_t counted;  /* as the kernel counts: two for most ranges */
-    bool foreign;    /* has elements that we cannot have written: recreate the table */
+/* Work of a piece: some milliseconds, for which the rest of the loop waits. The unit is an element
+ * that the kernel passes over in a dump: 30 nanoseconds. */
+#define ADOPTION_PIECE ((size_t)150000)
+
+enum adoption_result {
+    ADOPTION_ENDED,   /* the kernel's state is known */
+    ADOPTION_GOES_ON, /* call again */
+    ADOPTION_FAILED   /* so far, nothing is known; the error has the reason */
 };
 
 /**
- * Reads all elements but verdicts; nothing may be applied before. Also -1 if the kernel returned
- * elements twice: read again.
- * @by_keys  read slots by key where useful; if that fails, read again without
+ * Takes over the table if it is ours, so that the next plan is the difference to its contents. Ends
+ * after about @most work; SIZE_MAX: when all is read. Desired state may change between calls;
+ * nothing may be committed. What other programs change meanwhile must be reported as usual, and
+ * rechecked at the end.
  */
-int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, bool by_keys,
-                      struct table_contents *found, struct error *err);
+enum adoption_result ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now,
+                                   size_t most, struct error *err);
 
-/** Takes over the table if it is ours, so that the next plan is the difference to its contents. */
-int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err);
+/** Whether that has begun and goes on. */
+bool ruleset_is_reading(const struct ruleset *rs);
 
 /** Whether the table still exists, is not dormant, and has our layout. */
 bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
@@ -477,6 +524,15 @@ int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool 
  * program owns it. */
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err);
 
+/* ---- reading.c ---- */
+
+/** The next piece of work in the states COUNT, KEYS and DUMP; enters RULES at the end. Nothing may
+ * be applied before. -1: read all of it again. */
+int reading_step(struct ruleset *rs, struct nft_socket *socket, struct error *err);
+
+/** Back to the first set; frees what the reading holds. */
+void reading_stop(struct ruleset *rs);
+
 /* ---- commit.c ---- */
 
 /* Statistics of a commit. */
@@ -494,6 +550,10 @@ struct commit_stats {
  */
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct commit_stats *stats, struct error *err);
+
+/** Makes a dirty @entry clean if it is desired and the kernel has all of it. The caller takes it
+ * out of ruleset->dirty. */
+bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now);
 
 /** Whether a commit at @now has something to do; when it will without further changes, or 0: the
  * first of the next trim, check for unused chains, and retry of rejected elements. */

@@ -49,11 +49,13 @@ struct table {
     enum family family;
     struct ruleset *ruleset;
     double sync_period, audit_period;
-    bool programmed;                            /* committed at least once */
-    bool more_to_come;                          /* see table_sync() */
-    bool partly;                                /* more was to come at the last commit */
-    double waiting_since;                       /* a change waits for a commit; or 0 */
-    double last_updated;                        /* see struct table_view */
+    bool programmed;      /* committed at least once */
+    bool more_to_come;    /* see table_sync() */
+    bool partly;          /* more was to come at the last commit */
+    bool read_back;       /* the table was, or is being, for the next commit */
+    double reading;       /* seconds spent on that */
+    double waiting_since; /* a change waits for a commit; or 0 */
+    double last_updated;  /* see struct table_view */
     double retry_wait, retry_time, failed_time; /* 0 without a failure */
     bool changed;                               /* since the last attempt */
     bool queued;                                /* a change that is not counted yet */
@@ -125,12 +127,17 @@ void repair_pace_done(struct repair_pace *pace, double now, double seconds)
     pace->last = now;
 }
 
-/* Before the first programming the ruleset does not own the table. */
-void table_foreign_change(struct table *table, const struct table_change *change)
+/* Before the first programming the ruleset does not own the table, except for what it has read. */
+static bool follows_changes(struct table *table)
 {
     table->look_again = !table->programmed;
-    table->foreign.touched = table->programmed;
-    if (!table->programmed)
+    table->foreign.touched = table->programmed || table->read_back;
+    return table->foreign.touched;
+}
+
+void table_foreign_change(struct table *table, const struct table_change *change)
+{
+    if (!follows_changes(table))
         return;
     if (change->set)
         ruleset_recheck_element(table->ruleset, change->set, change->element);
@@ -140,9 +147,7 @@ void table_foreign_change(struct table *table, const struct table_change *change
 
 void table_foreign_lost(struct table *table)
 {
-    table->look_again = !table->programmed;
-    table->foreign.touched = table->programmed;
-    if (table->programmed)
+    if (follows_changes(table))
         ruleset_recheck_all(table->ruleset);
 }
 
@@ -173,7 +178,7 @@ static double check_foreign(struct table *table, struct nft_socket *socket, doub
 {
     struct foreign *foreign = &table->foreign;
     double due = repair_pace_due(&foreign->pace);
-    if (!foreign->waiting)
+    if (!foreign->waiting || ruleset_is_reading(table->ruleset))
         return 0;
     if (foreign->audited) /* events may follow */
         due = fmax(due, foreign->touched ? now + TABLE_MONITOR_PAUSE : foreign->grace);
@@ -296,33 +301,14 @@ static double next_try(const struct table *table)
     return table->changed && soon < table->retry_time ? soon : table->retry_time;
 }
 
-static int sync_once(struct table *table, struct nft_socket *socket, double now,
-                     struct commit_stats *stats, struct error *err)
+/* An attempt ended; not one that waited for the table's owner. */
+static void count_sync(struct table *table, int result, double seconds,
+                       const struct commit_stats *stats)
 {
-    const bool full = !table->ruleset->kernel_known;
-    const double begin = clock_monotonic();
-    const int result = ruleset_commit(table->ruleset, socket, now, stats, err);
-    if (result && table->ruleset->owned_elsewhere)
-        return result; /* no attempt was made */
-    sync_metrics_count(&table->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
-    return result;
-}
-
-/* A commit that failed because the table differed from the applied state succeeds after a
- * read-back, so it is retried at once. */
-static int sync_table(struct table *table, struct nft_socket *socket, double now,
-                      struct commit_stats *stats, struct error *err)
-{
-    const bool was_known = table->ruleset->kernel_known;
-    table->changed = false;
-    if (sync_once(table, socket, now, stats, err) == 0)
-        return 0;
-    if (!was_known)
-        return -1;
-    log_warn("proxy", "family=%s reading the table back: %s", family_name(table->family),
-             err->text);
-    error_clear(err);
-    return sync_once(table, socket, now, stats, err);
+    if (result == 0 || !table->ruleset->owned_elsewhere)
+        sync_metrics_count(&table->syncs, table->read_back, table->reading + seconds,
+                           result ? NULL : stats);
+    table->reading = 0;
 }
 
 /* A change waits until all of it is in the kernel. Changes in several parts are applied with the
@@ -334,6 +320,67 @@ static void after_success(struct table *table, bool committed)
         table->syncs.last_success = table->last_updated;
     table->partly = table->more_to_come && (committed || table->partly);
     table->programmed = table->programmed || table_is_applied(table);
+}
+
+/* Reads the next piece of the table. */
+static enum adoption_result read_some(struct table *table, struct nft_socket *socket, double now,
+                                      struct error *err)
+{
+    const double begin = clock_monotonic();
+    table->read_back = true;
+    const enum adoption_result result =
+        ruleset_adopt(table->ruleset, socket, now, ADOPTION_PIECE, err);
+    table->reading += clock_monotonic() - begin;
+    if (result == ADOPTION_FAILED)
+        count_sync(table, -1, 0, NULL);
+    return result;
+}
+
+/* Commits. A failure because the table differed from the applied state makes it unknown: a first
+ * one is followed by a read-back at once. */
+static int commit(struct table *table, const char *about, struct nft_socket *socket, double now,
+                  struct error *err)
+{
+    struct commit_stats stats;
+    const double begin = clock_monotonic();
+    const int result = ruleset_commit(table->ruleset, socket, now, &stats, err);
+    count_sync(table, result, clock_monotonic() - begin, &stats);
+    if (result && (table->read_back || ruleset_knows_kernel(table->ruleset)))
+        return -1;
+    if (result) {
+        log_warn("proxy", "family=%s reading the table back: %s", family_name(table->family),
+                 err->text);
+        error_clear(err);
+        return 0;
+    }
+    table->read_back = false;
+    commit_succeeded(table, about, &stats);
+    count_repair(table, &stats, begin);
+    return 0;
+}
+
+/* Reads the table if it is unknown, and commits. Returns the time of the next call, or 0. */
+static double make_equal(struct table *table, const char *about, struct nft_socket *socket,
+                         double now)
+{
+    struct error err = {0};
+    enum adoption_result reading = ADOPTION_ENDED;
+    table->changed = false;
+    do {
+        if (!ruleset_knows_kernel(table->ruleset))
+            reading = read_some(table, socket, now, &err);
+        if (reading == ADOPTION_GOES_ON || (reading == ADOPTION_ENDED && table->foreign.waiting)) {
+            wait_from(table, now);
+            return now;
+        }
+        if (reading == ADOPTION_FAILED || commit(table, about, socket, now, &err)) {
+            table->read_back = false;
+            commit_failed(table, now, &err);
+            return next_try(table);
+        }
+    } while (!ruleset_knows_kernel(table->ruleset));
+    after_success(table, true);
+    return ruleset_due(table->ruleset);
 }
 
 /* Commits if due. Returns the time of the next call, or 0. */
@@ -349,19 +396,9 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
         wait_from(table, now);
         return until;
     }
-    const bool commits = ruleset_needs_commit(table->ruleset, now);
-    if (commits) {
-        struct error err = {0};
-        struct commit_stats stats;
-        const double begin = clock_monotonic();
-        if (sync_table(table, socket, now, &stats, &err)) {
-            commit_failed(table, now, &err);
-            return next_try(table);
-        }
-        commit_succeeded(table, about, &stats);
-        count_repair(table, &stats, begin);
-    }
-    after_success(table, commits);
+    if (table->read_back || ruleset_needs_commit(table->ruleset, now))
+        return make_equal(table, about, socket, now);
+    after_success(table, false);
     return ruleset_due(table->ruleset);
 }
 

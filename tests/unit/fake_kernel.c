@@ -293,9 +293,10 @@ enum element_dump_state element_dump_step(struct element_dump **dump, enum famil
                                           const char *table, const char *set, nft_element_fn fn,
                                           void *ctx, struct error *err)
 {
-    return nft_socket_read_elements((struct nft_socket *)dump, family, table, set, fn, ctx, err)
-               ? DUMP_FAILED
-               : DUMP_ENDED;
+    const bool there = fake_find_set(asked((struct nft_socket *)dump, family, table), set);
+    const int result =
+        nft_socket_read_elements((struct nft_socket *)dump, family, table, set, fn, ctx, err);
+    return result == 0 ? DUMP_ENDED : there ? DUMP_FAILED : DUMP_MISSING;
 }
 
 void element_dump_close(struct element_dump **dump)

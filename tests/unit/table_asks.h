@@ -103,6 +103,18 @@ COMMAND(commit)
     fputc('\n', out);
 }
 
+/* "read N": so many steps of reading the table back. */
+COMMAND(read)
+{
+    struct error err = {0};
+    enum adoption_result result = ADOPTION_GOES_ON;
+    for (unsigned n = script_number(&words, 1); n > 0 && result == ADOPTION_GOES_ON; n--)
+        result = ruleset_adopt(ruleset, sock, now, 0, &err);
+    ck_assert_int_eq(err.text != NULL, result == ADOPTION_FAILED);
+    error_clear(&err);
+    fputs(result == ADOPTION_GOES_ON ? "goes on\n" : result ? "fails\n" : "read\n", out);
+}
+
 /* Commits as long as the rest of it is due, and then what is to be trimmed. */
 COMMAND(settle)
 {
