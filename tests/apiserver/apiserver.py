@@ -355,6 +355,10 @@ class ApiServer:
                 if (plural is None or request.path.split("/")[-1] == plural)
                 and (watch is None or request.watch == watch)]
 
+    def lists(self, plural=None, since=0):
+        """The logged requests for lists, without those for the server's version alone."""
+        return [request for request in self.asked(plural, False, since) if request.query.get("limit") != "1"]
+
     def events(self, reason=None):
         """The Events that were posted, or those with @reason."""
         return [event for event in tuple(self.api.events.stored.values()) if reason in (None, event["reason"])]

@@ -122,7 +122,8 @@ def test_a_silent_peer_is_noticed_and_an_idle_one_is_not_mistaken(server, tmp_pa
         again = watched_again(server, "endpointslices", since, 30)
         assert time.monotonic() - start > 15  # by less, it was something else that told
         server.wait(lambda: table() == {WEB: ONE})
-        assert server.requests[since:] == [again] and again.watch  # no list, and the others live on
+        assert server.requests[since + 1:] == [again] and again.watch  # after the check; the others live on
+        assert not server.lists(since=since)
         assert not any(request.done for request in others)
         assert not daemon.lines(" error ")
 
@@ -156,7 +157,7 @@ def test_a_reset_stream_is_an_answer(server, tmp_path, monkeypatch):
         server.wait(lambda: len(server.asked("services", since=since)) >= 2)
         first, second = server.asked("services", since=since)[:2]
         assert second.time - first.time > 0.7
-        assert len(daemon.lines("cannot watch services")) == 1
+        assert len(daemon.lines("cannot list services")) == 1
 
 
 def test_a_silent_name_server_delays_no_end(server, tmp_path, certs):
@@ -195,7 +196,7 @@ def test_goaway_by_a_401_ends_nothing_else(server, tmp_path):
         others = [request for request in before if plural(request) in ("nodes", "servicecidrs")]
         assert [request.done for request in others] == [False, False]
         assert {plural(request) for request in server.requests[since:]} == {"endpointslices", "services"}
-        assert watch.connection != others[0].connection and not server.asked(watch=False, since=since)
+        assert watch.connection != others[0].connection and not server.lists(since=since)
         change_arrives(server)
 
 
@@ -210,7 +211,7 @@ def test_goaway_and_the_end_of_a_watch_together(server, tmp_path):
             watch.queue.put_nowait(answers.Api.END)
         server.call(both)
         assert watched_again(server, "endpointslices", since, 0.7).connection != connection.number
-        assert len(server.requests) == since + 1
+        assert len(server.requests) == since + 2  # the check, the watch
         change_arrives(server)
 
 
@@ -225,7 +226,7 @@ def test_a_request_that_crosses_a_goaway_is_sent_again(server, tmp_path):
         goaway = hyperframe.frame.GoAwayFrame(0, last_stream_id=connection.last).serialize()
         server.call(connection.writer.write, goaway)
         assert watched_again(server, "endpointslices", since, 1).connection != connection.number
-        assert len(server.requests) == since + 1
+        assert len(server.requests) == since + 2  # the check, the watch
         change_arrives(server)
 
 
@@ -257,7 +258,7 @@ def test_a_new_client_certificate_counts_for_the_next_request(server, tmp_path, 
         replace(certs / "next.key", tmp_path / "mine.key")
         assert watched_again(server, "endpointslices", since, 8).client_cert == "system:next"
         assert not any(request.done for request in before if plural(request) != "endpointslices")
-        assert not server.asked(watch=False, since=since)
+        assert not server.lists(since=since)
         change_arrives(server)
 
 
@@ -328,7 +329,7 @@ def test_a_new_ca_counts_for_the_next_connection(server, tmp_path, certs):
         assert len(server.requests) == since
         replace(new / "ca.crt", ca)
         watched_again(server, "endpointslices", since, 8)
-        assert not server.asked(watch=False, since=since)
+        assert not server.lists(since=since)
         change_arrives(server)
 
 
@@ -612,7 +613,7 @@ def test_servers_that_go_one_by_one(servers, tmp_path):
             server.stop_host(host)
             server.wait(lambda: len(server.open_watches(since)) == 4, 0.7)  # below the shortest back-off
             assert host_of(server, server.open_watches(since)[0]) in left
-            assert not server.asked(watch=False, since=since)
+            assert not server.lists(since=since)
             time.sleep(1.2)
         change_arrives(server)
         for host in set(HOSTS) - set(left):  # and back to one that was away

@@ -64,8 +64,8 @@ def settled(server):
 
 def all_anew(server, plural=None, since=0):
     """The requests for all there is: lists, streamed or not."""
-    return [request for request in server.asked(plural, since=since)
-            if not request.watch or "sendInitialEvents" in request.query]
+    return server.lists(plural, since) + [request for request in server.asked(plural, watch=True, since=since)
+                                          if "sendInitialEvents" in request.query]
 
 
 def counter(name, resource):
@@ -328,7 +328,7 @@ def test_token_file_replaced_after_401(server, start, tmp_path):
         watching(server, since)
         server.wait(lambda: table() == {WEB: ONE})
         assert not all_anew(server, "services", since)
-        assert len(daemon.lines("watch services.*401")) == 1
+        assert len(daemon.lines("list services.*401")) == 1
 
 
 def test_client_certificate_files(server, start, certs):
@@ -374,7 +374,7 @@ def test_restart_with_the_same_history_resumes(server, start):
         server.wait(lambda: table() == {WEB: ONE})
         watching(server, since)
         assert not all_anew(server, since=since)
-        assert {r.query["resourceVersion"] for r in server.asked(since=since)} <= {
+        assert {r.query["resourceVersion"] for r in server.asked(watch=True, since=since)} <= {
             version, str(server.store.version)}
         for resource in ("services", "endpointslices"):
             assert counter("lists", resource) == 1 and counter("watch_resumes", resource) >= 1
@@ -390,7 +390,7 @@ def test_bookmarks_move_the_version_on(server, start):
         since = len(server.requests)
         server.close_watches()
         watching(server, since)
-        assert {request.query["resourceVersion"] for request in server.asked(since=since)} == {
+        assert {request.query["resourceVersion"] for request in server.asked(watch=True, since=since)} == {
             str(server.store.version)}
 
 
@@ -444,7 +444,7 @@ def test_server_down_leaves_the_table(server, start):
     with start() as daemon:
         settled(server)
         server.stop()
-        refused = "cannot watch services: Failed to connect"
+        refused = "cannot list services: Failed to connect"
         server.wait(lambda: daemon.lines(refused))
         time.sleep(2)  # a retry at least
         assert table() == {WEB: TWO}
@@ -558,7 +558,7 @@ def test_forbidden_is_said_once_with_the_missing_right(server, start):
         server.close_watches()
         server.wait(lambda: len([r for r in server.asked("services") if r.status == 403]) > 1)
         [line] = daemon.lines("services.*403")
-        assert "verb=watch" in line and "resource=services" in line
+        assert "verb=list" in line and "resource=services" in line
         server.put(endpoint_slice("10.1.0.1"))  # the other kind goes on
         server.wait(lambda: table() == {WEB: ONE})
 
@@ -653,10 +653,10 @@ def test_retry_after_is_kept(server, start):
         server.answer_next(1, 429, retry_after=2, when=lambda r: r.path.endswith("/services"))
         since = len(server.requests)
         server.close_watches()
-        server.wait(lambda: len(server.asked("services", since=since)) == 2)
-        first, second = server.asked("services", since=since)
+        server.wait(lambda: len(server.asked("services", since=since)) == 3)
+        first, second, watch = server.asked("services", since=since)
         assert first.status == 429 and second.time - first.time >= 2
-        assert second.watch and second.query["resourceVersion"] == first.query["resourceVersion"]
+        assert watch.watch and watch.query["resourceVersion"] == str(server.store.version)
 
 
 def test_the_table_outlives_the_daemon(start):
