@@ -8,22 +8,27 @@
 /* A large sync keeps the daemon busy for seconds. */
 #define CONNECT_SECONDS 5L
 #define ANSWER_SECONDS 30L
+/* What does not begin as an answer of the daemon is a line for people, or not from it. */
 #define ANSWER_MAX ((size_t)256 << 20)
+#define OTHER_MAX ((size_t)64 << 10)
 /* How long to retry while the daemon answers "busy", and the interval. */
 #define BUSY_SECONDS 10.0
 #define BUSY_MILLISECONDS 50
 
 struct reply {
     long status;
-    VEC(char) body; /* NUL-terminated once data came */
+    const char *begin; /* of the expected answer */
+    VEC(char) body;    /* NUL-terminated once data came */
     bool too_long;
 };
 
 static size_t on_data(char *data, size_t size, size_t n, void *ctx)
 {
     struct reply *reply = ctx;
-    size_t length = size * n;
-    reply->too_long = length > ANSWER_MAX - reply->body.n;
+    size_t length = size * n, known = strlen(reply->begin);
+    bool expected = reply->body.n >= known && strncmp(reply->body.v, reply->begin, known) == 0;
+    size_t limit = expected ? ANSWER_MAX : OTHER_MAX;
+    reply->too_long = reply->body.n > limit || length > limit - reply->body.n;
     if (reply->too_long)
         return 0;
     vec_append(&reply->body, data, length);
@@ -125,12 +130,15 @@ static char *make_url(const char *address, const char *path, const char *const (
 cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
                   const char *const (*query)[2], bool *unreachable, struct error *err)
 {
-    struct reply reply = {0};
+    char *begin = xasprintf("{\"kind\":\"%s\",", kind);
+    struct reply reply = {.begin = begin};
     cJSON *answer = NULL;
     char *address = daemon_address(bind, err);
     bool no_server = false;
-    if (!address)
+    if (!address) {
+        free(begin);
         return NULL;
+    }
     CURL *curl = alloc_check(curl_easy_init());
     char *url = make_url(address, path, query);
     curl_easy_setopt(curl, CURLOPT_URL, url);
@@ -150,6 +158,7 @@ cJSON *ask_daemon(const char *bind, const char *kind, const char *path,
         *unreachable = no_server;
     curl_easy_cleanup(curl);
     vec_free(&reply.body);
+    free(begin);
     free(url);
     free(address);
     return answer;

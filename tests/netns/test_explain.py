@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """explain: what the running daemon, or files, say of an address or a Service, and of the kernel."""
 
+import contextlib
 import copy
 import json
 import os
@@ -666,6 +667,31 @@ def test_somebody_else_answers(lab, stranger, answer):
     done = call(lab.client, "explain", "default/web")
     assert (done.returncode, done.stdout) == (FAILED, "")
     assert "127.0.0.1:10249" in done.stderr and "kube-nftd: the server at" in done.stderr and "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("begin", [b"", b'{"kind":"Pod",'], ids=["text", "another kind"])
+def test_an_endless_answer_of_somebody_else(lab, begin):
+    """It is not read for long."""
+    sent = 0
+    with lab.client.inside():
+        listener = socket.create_server(("127.0.0.1", 10249))
+
+    def serve() -> None:
+        nonlocal sent
+        connection, _ = listener.accept()
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + begin)
+        with contextlib.suppress(OSError):
+            while True:
+                sent += connection.send(b"x" * 65536)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    done = call(lab.client, "explain", "default/web")
+    thread.join(timeout=10)
+    listener.close()
+    assert done.returncode == FAILED and "too long" in done.stderr
+    assert sent < 16 << 20  # what the sockets hold, too
 
 
 # ---- from files ----
