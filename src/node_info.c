@@ -263,6 +263,11 @@ void node_info_complete(struct node_info *node)
         decide_node_ports(node, (enum family)i, false);
 }
 
+bool node_info_is_known(const struct node_info *node)
+{
+    return node->seen;
+}
+
 bool node_info_is_eligible(const struct node_info *node)
 {
     return node->seen ? !node->leaving : !is_expected(node);

@@ -66,4 +66,7 @@ void node_info_set_host_addresses(void *ctx, enum family family, const address_v
  * removed, or was never seen and is not expected. */
 bool node_info_is_eligible(const struct node_info *node);
 
+/** Whether its Node object was seen. */
+bool node_info_is_known(const struct node_info *node);
+
 #endif

@@ -315,6 +315,7 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
     bool any = false;
     now->node_name = proxy->config.node_name;
     now->zone = policy.here->location.zone;
+    now->node_unknown = !node_info_is_known(proxy->node);
     now->node_eligible = node_info_is_eligible(proxy->node);
     now->complete = caches_are_synced(&proxy->caches);
     now->external_ips = !proxy->caches.no_external_ips;

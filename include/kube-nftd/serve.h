@@ -36,6 +36,7 @@ struct snapshot {
     double started; /* seconds since 1970 */
     const char *node_name;
     const char *zone;   /* the node's; NULL: none */
+    bool node_unknown;  /* its Node object was not seen, so its zone is unknown */
     bool node_eligible; /* load balancers may use the node (docs/behaviour.md 6.2) */
 
     /* Where objects come from. Without an API server, what concerns it is zero. */

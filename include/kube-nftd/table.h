@@ -394,7 +394,8 @@ bool table_read_connections(struct table *table, double since);
 /**
  * Before the first turn, while rules from the previous process stay active: repairs changes by
  * other programs. Checks at once after an event that reports one, else every 2 s, since changes by
- * an earlier owner cause no events. Logs and counts repairs. Returns the time of the next call.
+ * an earlier owner cause no events. Logs and counts repairs, but not that of the first check: the
+ * previous process may have had other settings. Returns the time of the next call.
  */
 double table_protect(struct table *table, struct nft_socket *socket, double now);
 

@@ -149,7 +149,7 @@ static cJSON *status_facts(const struct snapshot *now)
     facts_add_time(root, "started", now->started);
     add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - now->started, 0));
     facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", now->node_name),
-              fact_text("zone", now->zone));
+              fact_text("zone", now->zone), fact_flag("known", !now->node_unknown));
     add_source(now, cJSON_AddObjectToObject(root, "source"));
     cJSON *families = cJSON_AddArrayToObject(root, "families");
     for (enum family i = 0; i < FAMILY_COUNT; i++)
@@ -202,7 +202,8 @@ const struct view view_status[] = {
                        "not well" VIEW_PLAIN "]"},
     {"problems", .line = "  " VIEW_BAD "{}" VIEW_PLAIN},
     {.line = "\nNode         {node.name}[node.zone? in zone {node.zone}]"
-             "[!node.zone?, without a zone]"},
+             "[!node.known?, whose Node object is not known]"
+             "[node.known?[!node.zone?, without a zone]]"},
     {.line = "Objects      {source.services} Services, {source.endpointSlices} EndpointSlices"
              "[!source.complete?, not complete yet]"
              "[source.unreadable?, {source.unreadable} invalid objects received]"},

@@ -454,10 +454,11 @@ double table_protect(struct table *table, struct nft_socket *socket, double now)
 {
     struct error err = {0};
     bool repaired;
+    const bool first = table->kept == 0;
     const double due = table->kept + (table->look_again ? KEEP_PAUSE : KEEP_PERIOD);
-    if (table->kept > 0 && now < due)
+    if (!first && now < due)
         return due;
-    if (table->kept == 0 || table->look_again)
+    if (first || table->look_again)
         table->previous = ruleset_has_previous(table->ruleset, socket);
     table->kept = now;
     table->look_again = false;
@@ -465,7 +466,12 @@ double table_protect(struct table *table, struct nft_socket *socket, double now)
         log_debug(1, "proxy", "family=%s the rules of the previous process were not checked: %s",
                   family_name(table->family), err.text);
     error_clear(&err);
-    if (repaired) {
+    if (repaired && first) {
+        log_info("proxy",
+                 "family=%s rewrote rules of the previous process: its settings were others, or "
+                 "the rules were changed since",
+                 family_name(table->family));
+    } else if (repaired) {
         table->foreign.repairs++;
         log_warn("guard",
                  "family=%s repaired the rules of the previous process, which had been changed",

@@ -2,6 +2,7 @@
 """Daemons that end, are killed, follow each other or run side by side: no connection notices."""
 
 import contextlib
+import json
 import pathlib
 import re
 import signal
@@ -309,6 +310,32 @@ def test_cleanup_leaves_no_trace(proxy_with):
         assert web.ask() == "outside"
 
 
+@pytest.mark.parametrize("flag", ["--masquerade-all", "--count-connections=services"])
+def test_other_rules_while_objects_are_incomplete(proxy_with, flag):
+    """The tables of the previous process get the rules of the new flags. That repairs nobody's changes; later on, it
+    would."""
+    proxy = proxy_with("--cluster-cidr=10.244.0.0/16", "--table-owner=off")
+    web = Web(proxy, 4, "TCP")
+    proxy.daemon.start()
+    web.publish("a")
+    proxy.daemon.stop()
+    proxy.manifests.put_text("broken.yaml", "kind: [")
+    proxy.daemon.flags = (*proxy.daemon.flags, flag)
+    proxy.daemon.launch()
+    wait_for(lambda: "rewrote rules of the previous process" in proxy.daemon.log(), "they are rewritten")
+    assert "guard: " not in proxy.daemon.log()
+    assert [each["repairs"] for each in status_of(proxy)["families"]] == [0, 0]
+    assert [each["state"] for each in status_of(proxy)["families"]] == ["previous", "waiting"]
+    assert "whose Node object is not known" in call(proxy.lab.node, "status").stdout
+    proxy.lab.node.run("nft", "flush chain ip kube-nftd dispatch")
+    wait_for(lambda: "guard: family=IPv4 repaired" in proxy.daemon.log(), "they are repaired")
+    assert status_of(proxy)["families"][0]["repairs"] == 1
+    assert web.ask() == "a"
+    (proxy.manifests.folder / "broken.yaml").unlink()
+    proxy.daemon.wait_programmed()
+    assert "Node         node-a, without a zone" in call(proxy.lab.node, "status").stdout
+
+
 # ---- files that cannot be read at a restart -------------------------------------------------------
 
 
@@ -342,6 +369,10 @@ DAMAGES = {
     "a folder": (replace_by_folder, "web-service.json: is not a regular file"),
     "no file at all": (move_all_away, "manifests: the folder has no manifests"),
 }
+
+
+def status_of(proxy: Proxy) -> dict:
+    return json.loads(call(proxy.lab.node, "status", "-o", "json").stdout)
 
 
 def readiness(proxy: Proxy) -> tuple[int, str]:
