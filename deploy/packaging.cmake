@@ -44,7 +44,7 @@ endfunction()
 install_compressed(docs/kube-nftd.8 kube-nftd.8 ${CMAKE_INSTALL_MANDIR}/man8)
 install_compressed(deploy/debian/changelog changelog ${CMAKE_INSTALL_DOCDIR})
 install(FILES deploy/debian/copyright docs/migration.md docs/configuration.md docs/operating.md
-  docs/compatibility.md docs/behaviour.md docs/design.md
+  docs/limits.md docs/compatibility.md docs/behaviour.md docs/design.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(CPACK_GENERATOR DEB)

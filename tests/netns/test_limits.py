@@ -14,6 +14,7 @@ from test_programmed import request
 
 PORTS = 1000
 MOST = 65535  # what a namespace can have of 131,071 numbers when another one has one
+MOST_ENDPOINTS = 32767  # of a service port
 
 
 def left_out(proxy: Proxy, limit: str) -> int:
@@ -36,6 +37,10 @@ def put_many(proxy: Proxy, ports: int) -> None:
 def programmed(proxy: Proxy, namespace: str, name: str) -> tuple[int, str]:
     status, _, body = request(proxy, f"/programmed?namespace={namespace}&service={name}")
     return status, body.decode()
+
+
+def received(proxy: Proxy) -> int:
+    return items(proxy, "default/crowd")["default/crowd"]["endpoints"]["all"]
 
 
 def test_no_number_left(proxy):
@@ -73,6 +78,41 @@ def test_no_number_left(proxy):
     wait_for(lambda: left_out(proxy, "service-ports") == 0, "back below", 60)
     wait_for(lambda: programmed(proxy, "many", "s65")[0] == 200, "all of it is programmed", 60)
     assert "well" in run(proxy, "status").splitlines()[0]
+
+
+def test_too_many_endpoints(proxy):
+    """N - 1, N and N + 1 endpoints of a service port, a start, and back below."""
+    crowd = Web(proxy, 4, "TCP", "crowd")
+
+    def put(n: int) -> None:
+        addresses = [f"10.{100 + (i >> 16)}.{i >> 8 & 255}.{i & 255}" for i in range(n)]
+        slices = [
+            objects.endpoint_slice(f"crowd-{i}", "crowd", 4, [objects.Port("http", "TCP", 80)],
+                                   [objects.endpoint(address, node="node-b") for address in addresses[i : i + 1000]])
+            for i in range(0, n, 1000)
+        ]  # fmt: skip
+        proxy.manifests.put("crowd", *slices)
+
+    crowd.put_service()
+    for n in (MOST_ENDPOINTS - 1, MOST_ENDPOINTS):
+        put(n)
+        wait_for(lambda n=n: programmed(proxy, "default", "crowd")[0] == 200 and received(proxy) == n, f"{n}", 30)
+        assert left_out(proxy, "endpoints") == 0
+    put(MOST_ENDPOINTS + 1)
+    wait_for(lambda: left_out(proxy, "endpoints") == 1, "one too many", 30)
+    for again in range(2):
+        status, body = programmed(proxy, "default", "crowd")
+        assert status == 503 and "more endpoints than fit" in body
+        assert items(proxy, "default/crowd")["default/crowd"]["stateText"] == "1 endpoints do not fit"
+        assert "1 endpoints are not used" in run(proxy, "status", status=1)
+        assert proxy.daemon.log().count("service=default/crowd:http uses 32767 of its 32768 endpoints") == again + 1
+        if not again:
+            proxy.daemon.stop()
+            proxy.daemon.start()
+            wait_for(lambda: left_out(proxy, "endpoints") == 1, "at a start", 30)
+    put(MOST_ENDPOINTS)
+    wait_for(lambda: programmed(proxy, "default", "crowd")[0] == 200, "back below", 30)
+    assert left_out(proxy, "endpoints") == 0
 
 
 def test_full_counters(lab, tmp_path):
