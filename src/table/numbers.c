@@ -128,11 +128,12 @@ static void begin_waiting(struct ruleset *rs, struct port_entry *port)
 static void stop_waiting(struct ruleset *rs, struct port_entry *port)
 {
     struct port_numbers *n = &rs->numbers;
-    if (!port->waits)
+    struct number_share *share = port->waits ? port->share : NULL;
+    if (!share)
         return;
-    DL_DELETE(port->share->waiting, port);
-    if (!port->share->waiting)
-        CDL_DELETE(n->turns, port->share);
+    DL_DELETE(share->waiting, port);
+    if (!share->waiting)
+        CDL_DELETE(n->turns, share);
     port->waits = false;
     n->n_waiting--;
     n->n_refused -= port->refs;

@@ -183,7 +183,8 @@ static inline void backends_in_words(const char *value, unsigned number, char ou
         snprintf(out, 80, "%s", *value == '-' ? "" : value);
 }
 
-/* "gone", or "123 here=1 timeout=60 external local from=10-19,50 port=7 ns=a": of frontend @number. */
+/* "gone", or "123 here=1 timeout=60 external local from=10-19,50 port=7 ns=a": of frontend @number.
+ */
 static inline void parse_wish(char *words, unsigned number, struct desired_frontend *f,
                               struct desired_port *p)
 {

@@ -125,11 +125,23 @@ static bool is_in_force(void)
     return true;
 }
 
-/* Until nothing is left to be done. */
+/* Whether nothing is left to be done but to look, again and again, whether sets are full. */
+static bool is_at_rest(void)
+{
+    struct snapshot state = {0};
+    proxy_snapshot(proxy, &state);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const struct ruleset *ruleset = ruleset_of((enum family)i);
+        if (!ruleset || ruleset_due(ruleset) != 0 || !table_is_applied(state.tables[i]))
+            return false;
+    }
+    return is_in_force();
+}
+
 static void settle(void)
 {
     double next;
-    for (int turns = 0; (next = turn()) > 0; turns++) {
+    for (int turns = 0; (next = turn()) > 0 && !is_at_rest(); turns++) {
         ck_assert_msg(turns < (config.portion ? 3000 : 100), "it never settles");
         now = next;
     }
