@@ -2,6 +2,7 @@
 /* The pipeline as a whole, step by step in cases/proxy: objects in at the sink, transactions out at
  * a kernel in memory. */
 #include "proxy.h"
+#include "table/element.h"
 
 #include "fake_kernel.h"
 #include "kube-nftd/base.h"
@@ -116,6 +117,8 @@ static void configure(const char *word)
         options.sync_period = atof(word + 7);
     } else if (strncmp(word, "portion=", 8) == 0) {
         config.portion = (size_t)atoi(word + 8);
+    } else if (strncmp(word, "dump=", 5) == 0) {
+        config.rulesets[FAMILY_IPV4].dump_most = (uint32_t)atoi(word + 5);
     } else {
         ck_assert_msg(strncmp(word, "pods=", 5) == 0, "%s", word);
         struct cidr cidr = make_cidr(word + 5, &family);
@@ -350,6 +353,19 @@ COMMAND(forgive)
 COMMAND(drop_table)
 {
     fake_kernel_drop_table(FAMILY_IPV4);
+}
+
+/* A frontend, by another program, which is seen. */
+COMMAND(take)
+{
+    const struct frontend frontend = script_frontend(words);
+    const struct key key = key_of_frontend(&frontend);
+    const struct nft_element element = {.key = key.bytes, .key_length = key.length};
+    const struct table_change change = {FAMILY_IPV4, "services", &element};
+    const struct table_program by = {.pid = 4711, .name = "nft"};
+    fake_kernel_take(FAMILY_IPV4, "services", key.bytes, key.length);
+    proxy_foreign_change(proxy, &change);
+    proxy_foreign_settled(proxy, &by);
 }
 
 /* By another program, of IPv4. */
