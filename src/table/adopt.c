@@ -217,15 +217,15 @@ static void report_abandoned(const struct ruleset *rs, const struct entry *entry
         rs->config.abandoned(rs->config.ctx, &frontend->frontend);
 }
 
-/* Entries compared in a step, and the work of one. */
+/* Entries compared in a step, and the work of that. */
 #define COMPARE_MOST 256
-#define COMPARE_WORK 8
+#define COMPARE_WORK 2048
 
 /* Backwards: entries that become dirty meanwhile are behind, and stay for the commit. */
 static void compare(struct ruleset *rs, double now)
 {
     size_t *at = &rs->adoption.at;
-    rs->adoption.work += COMPARE_MOST * COMPARE_WORK;
+    rs->adoption.work += COMPARE_WORK;
     for (size_t left = COMPARE_MOST; *at > 0 && left > 0; left--) {
         struct entry **place = &rs->dirty.v[--*at];
         report_abandoned(rs, *place);
