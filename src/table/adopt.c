@@ -3,7 +3,7 @@
  * Adopts a table: at startup, when one may exist from the previous process, and after a failed
  * commit, when its state is uncertain. All of it is read back, in pieces between turns of the loop:
  *
- *     LOOK -> COUNT -> KEYS -> DUMP -> COUNT ... -> RULES -> COMPARE -> known
+ *     LOOK -> FORGET -> COUNT -> KEYS -> DUMP -> COUNT ... -> RULES -> COMPARE -> known
  *
  * reading.c has the states of a set. Nothing is committed meanwhile; desired state may change.
  */
@@ -14,8 +14,10 @@
 
 /* ---- adoption ---- */
 
-static void forget_entry(struct ruleset *rs, struct entry *entry)
+static void forget_entry(void *ctx, void *item)
 {
+    struct ruleset *rs = ctx;
+    struct entry *entry = item;
     if (entry->is_port) {
         struct port_entry *port = as_port(entry);
         port_list_desired(port);
@@ -31,12 +33,9 @@ static void forget_entry(struct ruleset *rs, struct entry *entry)
         entry_set_applied(rs, set, entry, 0);
 }
 
-static void forget_applied(struct ruleset *rs)
+/* After all entries. */
+static void forget_others(struct ruleset *rs)
 {
-    hash_table_each (&rs->frontends, struct entry, frontend)
-        forget_entry(rs, frontend);
-    hash_table_each (&rs->ports, struct entry, port)
-        forget_entry(rs, port);
     vec_clear(&rs->trims);
     source_lists_forget(&rs->lists, &rs->plain);
     plain_forget_applied(&rs->plain);
@@ -151,8 +150,7 @@ static void enter(struct ruleset *rs, enum adoption_state state)
     adoption->state = state;
     if (state == ADOPTION_LOOK || state == ADOPTION_COUNT)
         reading_stop(rs);
-    if (state == ADOPTION_COMPARE)
-        adoption->at = rs->dirty.n;
+    adoption->at = state == ADOPTION_COMPARE ? rs->dirty.n : 0;
 }
 
 /* The table is known now: it was read, or is to be made (anew). */
@@ -163,14 +161,26 @@ static void finish(struct ruleset *rs, bool ours)
     rs->kernel_known = true;
     rs->recheck_rules = rs->rules_wrong = false;
     rs->stats.read_backs += rs->adopted;
-    if (!ours) {
-        forget_applied(rs);
+    if (!ours)
         rs->stats.elements = 0;
-    }
     if (rs->table_replaced)
         log_found(rs, "replacing a table that has other maps or sets", 0);
     rs->adopted = true;
     enter(rs, ADOPTION_LOOK);
+}
+
+/* Reads the table, or makes it. */
+static void begin_anew(struct ruleset *rs, bool ours)
+{
+    rs->adoption.ours = ours;
+    rs->adoption.ports = false;
+    if (rs->has_applied)
+        enter(rs, ADOPTION_FORGET);
+    else if (ours)
+        enter(rs, ADOPTION_COUNT);
+    else
+        finish(rs, false);
+    rs->has_applied = true;
 }
 
 static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *err)
@@ -180,21 +190,37 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
     rs->strangers_stay = false;
     if (look(rs, socket, &rs->adoption.exists, &ours, err))
         return -1;
-    if (ours)
-        enter(rs, ADOPTION_COUNT);
-    else
-        finish(rs, false);
-    if (ours && rs->has_applied)
-        forget_applied(rs);
-    rs->has_applied = true;
+    begin_anew(rs, ours);
     return 0;
+}
+
+/* Buckets of entries forgotten in a step, and the work of that. */
+#define FORGET_MOST 256
+#define FORGET_WORK 4096
+
+static void forget_some(struct ruleset *rs)
+{
+    struct adoption *a = &rs->adoption;
+    a->work += FORGET_WORK;
+    for (size_t left = FORGET_MOST; left > 0; left--) {
+        a->at = hash_table_scan(a->ports ? &rs->ports : &rs->frontends, a->at, forget_entry, rs);
+        if (a->at == 0 && a->ports) {
+            forget_others(rs);
+            if (a->ours)
+                enter(rs, ADOPTION_COUNT);
+            else
+                finish(rs, false);
+            return;
+        }
+        a->ports = a->ports || a->at == 0;
+    }
 }
 
 static int take_rules(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err)
 {
     struct rules_repaired rules;
     if (rs->adoption.found.foreign) {
-        finish(rs, false);
+        begin_anew(rs, false);
         return 0;
     }
     if (ruleset_repair_rules(rs, socket, &rules, err))
@@ -243,6 +269,9 @@ static int step(struct ruleset *rs, struct nft_socket *socket, double now, struc
     switch (rs->adoption.state) {
     case ADOPTION_LOOK:
         return begin(rs, socket, err);
+    case ADOPTION_FORGET:
+        forget_some(rs);
+        return 0;
     case ADOPTION_RULES:
         return take_rules(rs, socket, now, err);
     case ADOPTION_COMPARE:
@@ -259,8 +288,7 @@ static bool try_again(struct ruleset *rs, struct error *err)
     const enum adoption_state failed = rs->adoption.state;
     if (failed != ADOPTION_LOOK && ++rs->adoption.tries < ADOPTION_TRIES) {
         error_clear(err);
-        forget_applied(rs);
-        enter(rs, ADOPTION_COUNT);
+        begin_anew(rs, true);
         return true;
     }
     enter(rs, ADOPTION_LOOK);
@@ -269,7 +297,7 @@ static bool try_again(struct ruleset *rs, struct error *err)
     log_warn("ruleset", "family=%s rebuilding the table: %s", nft_family_name(rs->family),
              err->text);
     error_clear(err);
-    finish(rs, false);
+    begin_anew(rs, false);
     return true;
 }
 

@@ -164,6 +164,7 @@ struct recheck {
 
 enum adoption_state {
     ADOPTION_LOOK,   /* not begun: is there a table of ours? */
+    ADOPTION_FORGET, /* what was applied, entry by entry */
     ADOPTION_COUNT,  /* the next set: how large is it? */
     ADOPTION_KEYS,   /* its elements are read by the keys that they should have */
     ADOPTION_DUMP,   /* all of its elements are read */
@@ -187,10 +188,13 @@ struct adoption {
     unsigned tries; /* that failed */
     size_t work;    /* of the present piece, see ADOPTION_PIECE */
     bool exists;    /* a table, when it was looked at */
+    bool ours;      /* and is to be read; else it is to be made */
+    bool ports;     /* FORGET: frontends are forgotten, ports are next */
     struct table_contents found;
     list_value_vec lists; /* that frontends were found to lead to */
-    size_t at;            /* next entry: KEYS: quarantined, then dirty ones; COMPARE: dirty ones */
-    uint32_t slot;        /* and its next slot */
+    size_t at;     /* FORGET: next bucket; next entry: KEYS: quarantined, then dirty ones; COMPARE:
+                      dirty ones */
+    uint32_t slot; /* and its next slot */
     /* The set being read. */
     enum table_set set;
     bool counted;              /* the kernel reports the number of elements: */
