@@ -568,6 +568,7 @@ struct port_route {
     size_t n_backends;
     const struct backend *local_backends;
     size_t n_local;
+    size_t left_out;           /* further backends, which the port's namespace has no room for */
     uint32_t affinity_timeout; /* of session affinity, in seconds; 0: none */
 };
 

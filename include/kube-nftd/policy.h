@@ -110,6 +110,7 @@ struct port_state {
     uint32_t id;        /* of its routes: unique, never 0 */
     uint32_t renewed;   /* frontends claimed so far by claims_renew() */
     uint8_t few[SORTS]; /* struct selection_counts, unless details has them */
+    uint8_t few_held;   /* endpoints passed to the table, likewise */
     uint8_t family : 1;
     bool renew : 1;          /* renew its claims; never set on a removed port */
     bool dirty : 1;          /* marked dirty: to be synced */
@@ -217,7 +218,8 @@ struct claim_policy decision_policy(const struct claim *claim);
 /** The route of the frontend of @claim, a claim of the decided port. Borrows from @decision. */
 struct route decision_route(const struct decision *decision, const struct claim *claim);
 
-/** The route shared by all frontends of the decided port. Borrows from @decision. */
+/** The route shared by all frontends of the decided port, with no more endpoints than it may have.
+ * Borrows from @decision. */
 struct port_route decision_port_route(const struct decision *decision);
 
 /* ---- policy ---- */
@@ -246,6 +248,7 @@ struct policy_config {
     struct health *health;              /* notified of health checks; may be NULL */
     health_check_fn health_check;
     const struct event_sink *events; /* for events about Services; may be NULL */
+    size_t most_endpoints;           /* of all service ports together; 0: the built-in number */
 };
 
 struct policy *policy_new(const struct policy_config *config);
@@ -325,6 +328,7 @@ struct policy_view {
     const address_vec *node_port_addresses; /* of each family; they serve this node's node ports */
     size_t conflicts;                       /* frontends that several service ports claim */
     size_t reserved; /* claimed frontends without route, as they are the API server's */
+    size_t limited;  /* service ports with fewer endpoints, since their namespace has too many */
     /* Service ports with internal, or external, traffic policy Local whose usable endpoints are all
      * on other nodes (docs/behaviour.md 7). The external policy counts only if the port can be
      * reached from outside. */

@@ -389,6 +389,7 @@ bool policy_sync_some(struct policy *policy, size_t most)
     size_t left = 0;
     reserve_endpoints(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
+    bool limited = shares_wake(policy);
     defer_many(policy);
     for (enum queue queue = 0; queue < QUEUES; queue++)
         sync_ports(policy, queue, most);
@@ -397,12 +398,13 @@ bool policy_sync_some(struct policy *policy, size_t most)
         left += policy->dirty[queue].ports.n + policy->dirty[queue].frontends.n;
     }
     policy->decision.port = NULL; /* its borrowed pointers expire */
-    return left == 0;
+    return left == 0 && !limited && policy->shares.n_wake == 0;
 }
 
 void policy_sync(struct policy *policy)
 {
-    policy_sync_some(policy, SIZE_MAX);
+    while (!policy_sync_some(policy, SIZE_MAX))
+        ;
 }
 
 static bool port_waits(const struct policy *policy, const struct port_state *port)
@@ -494,6 +496,7 @@ struct policy_view policy_view(const struct policy *policy)
         .node_port_addresses = policy->node_port_addresses,
         .conflicts = policy->conflicts,
         .reserved = policy->withheld,
+        .limited = policy->shares.limited.n,
         .without_local = {policy->without_local[0], policy->without_local[1]},
         .node_never_named = policy->some_node_named && !policy->own_node_named,
     };

@@ -89,9 +89,11 @@ static struct port_state *new_port(struct policy *policy, struct service_state *
     return port;
 }
 
-static void remove_port(struct policy *policy, struct port_state *port, enum queue queue)
+static void remove_port(struct policy *policy, const char *service_id, struct port_state *port,
+                        enum queue queue)
 {
     claims_drop(policy, port, queue);
+    shares_release(policy, service_id, port);
     port->owner = NULL;
     port->renew = false;
     port->whole = true;
@@ -126,7 +128,7 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
                 break;
             for (; old && (order = compare(old, before, family, *spec)) < 0; old = next) {
                 next = old->next;
-                remove_port(policy, old, queue);
+                remove_port(policy, before->id, old, queue);
             }
             struct port_state *port = old;
             if (old && order == 0)
@@ -144,7 +146,7 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
     *end = NULL;
     for (; old; old = next) {
         next = old->next;
-        remove_port(policy, old, queue);
+        remove_port(policy, before->id, old, queue);
     }
 }
 
@@ -167,6 +169,7 @@ void ports_change(struct policy *policy, const struct service *before, const str
 
 void ports_clear(struct policy *policy)
 {
+    shares_clear(policy);
     for (int queue = 0; queue < QUEUES; queue++) {
         vec_each (&policy->dirty[queue].ports, port)
             if (!(*port)->owner)
@@ -270,7 +273,7 @@ void port_forget_deltas(struct port_state *port)
     vec_free(&details->cluster);
     vec_free(&details->local);
     vec_free(&details->hairpin_changes);
-    if (details->many || details->hairpins.n > 0)
+    if (details->many || details->hairpins.n > 0 || details->held || details->most)
         return;
     vec_free(&details->hairpins);
     free(details);

@@ -169,10 +169,18 @@ static void log_port(const struct port_state *port, const struct port_route *rou
     free(name);
 }
 
+/* Then its endpoints are counted by the Cluster set, which is rarely the smaller one. */
+static bool needs_cluster(const struct port_state *port)
+{
+    return decision_sets_needed(port) & SET_CLUSTER;
+}
+
 void routes_set_port(struct policy *policy, struct port_state *port)
 {
     struct ruleset *ruleset = changing(policy, port->family);
-    struct port_route route = decision_port_route(&policy->decision);
+    const struct decision *decision = &policy->decision;
+    shares_set(policy, port, needs_cluster(port) ? decision->cluster.n : decision->local.n);
+    struct port_route route = decision_port_route(decision);
     set_hairpins(policy, port, &policy->decision.hairpins);
     policy_spend(policy, 1 + route.n_backends + route.n_local);
     log_port(port, &route);
@@ -215,7 +223,10 @@ bool routes_change_port(struct policy *policy, struct port_state *port)
     if (change.n_backends + change.n_local == 0)
         return true;
     policy_spend(policy, 1 + change.n_backends + change.n_local);
-    if (ruleset && !ruleset_change_port(ruleset, port->id, &change))
+    const backend_change_vec *counted = needs_cluster(port) ? &details->cluster : &details->local;
+    const size_t came = count_coming(counted);
+    if (!shares_change(policy, port, came, counted->n - came) ||
+        (ruleset && !ruleset_change_port(ruleset, port->id, &change)))
         return false;
     log_port_change(port);
     return true;

@@ -247,15 +247,21 @@ struct route decision_route(const struct decision *decision, const struct claim 
 struct port_route decision_port_route(const struct decision *decision)
 {
     const uint8_t needed = decision_sets_needed(decision->port);
+    const struct port_details *details = decision->port->details;
+    const size_t most = details && details->most ? details->most : SIZE_MAX;
+    const size_t n = decision->cluster.n, n_local = decision->local.n;
     return (struct port_route){
         .service_id = decision->port->owner->service->id,
         .has_any = decision->selection.has_any,
         .needs_cluster = needed & SET_CLUSTER,
         .needs_local = needed & SET_LOCAL,
         .backends = decision->cluster.v,
-        .n_backends = decision->cluster.n,
+        .n_backends = n < most ? n : most,
         .local_backends = decision->local.v,
-        .n_local = decision->local.n,
+        .n_local = n_local < most ? n_local : most,
+        .left_out = n > most         ? n - most
+                    : n_local > most ? n_local - most
+                                     : 0,
         .affinity_timeout = decision->port->owner->service->affinity_timeout,
     };
 }

@@ -23,6 +23,17 @@ struct port_details {
     backend_vec hairpins;           /* passed to the table, in any order */
     struct selection_counts counts; /* valid if many: too large for the port itself */
     bool many;
+    uint32_t held;  /* endpoints passed to the table; 0: as in the port's few_held */
+    uint32_t most;  /* it is limited to so many endpoints; 0: it is not */
+    uint32_t place; /* among the limited ports */
+};
+
+/* How namespaces share what service ports may hold. Starts zeroed. */
+struct shares {
+    struct hash_table by_namespace;
+    size_t held;            /* endpoints of all service ports */
+    port_state_vec limited; /* ports with fewer endpoints than they should have */
+    size_t next, n_wake; /* where to look next for some that could have more; how many are left */
 };
 
 struct policy {
@@ -42,6 +53,7 @@ struct policy {
     bool api_server_changed;               /* slices of its Service changed */
     size_t conflicts;                      /* frontends with more than one claim */
     size_t withheld;                       /* claimed frontends without winner since reserved */
+    struct shares shares;                  /* of endpoints */
 
     struct hash_table health_checks;
     VEC(struct health_check *) dirty_checks[FAMILY_COUNT];
@@ -121,6 +133,23 @@ bool port_add_deltas(struct port_state *port, const endpoint_delta_vec *deltas,
 
 /** Discards the changes since the last sync. */
 void port_forget_deltas(struct port_state *port);
+
+/* ---- shares.c: how many endpoints a service port may have ---- */
+
+/** @port is about to get @n endpoints anew: sets details->most if it gets fewer. */
+void shares_set(struct policy *policy, struct port_state *port, size_t n);
+
+/** The same for a change. False: set it anew, since it does not get all, or did not before. */
+bool shares_change(struct policy *policy, struct port_state *port, size_t came, size_t went);
+
+/** @port, of the Service @service_id, is removed: gives back what it has. */
+void shares_release(struct policy *policy, const char *service_id, struct port_state *port);
+
+/** Marks some limited ports dirty if they can get more endpoints. Returns whether there may be
+ * others. */
+bool shares_wake(struct policy *policy);
+
+void shares_clear(struct policy *policy);
 
 /* ---- claims.c: which service port gets a frontend ---- */
 

@@ -9,9 +9,14 @@
 static void set_slots(struct port_entry *port, enum port_part which, const struct backend *backends,
                       size_t n)
 {
-    if (n > MAX_BACKENDS + port->excess) /* the cluster backends, if any, include the local ones */
-        port->excess = (n - MAX_BACKENDS) & 0xffffff;
     slots_set(port_make_slots(port, which), backends, n < MAX_BACKENDS ? n : MAX_BACKENDS);
+}
+
+/* The Cluster backends, if any, include the local ones. */
+static size_t excess_of(const struct port_route *route)
+{
+    const size_t n = route->n_backends > route->n_local ? route->n_backends : route->n_local;
+    return route->left_out + (n > MAX_BACKENDS ? n - MAX_BACKENDS : 0);
 }
 
 static void set_port(struct ruleset *rs, struct port_entry *port, const struct port_route *route,
@@ -24,7 +29,7 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
     port->needs_all = route->needs_cluster;
     port->needs_local = route->needs_local;
     rs->stats.limited[LIMIT_ENDPOINTS] -= port->excess;
-    port->excess = 0;
+    port->excess = excess_of(route) & 0xffffff;
     set_slots(port, PART_ALL, route->backends, route->n_backends);
     if (route->n_local > 0 || port->local)
         set_slots(port, PART_LOCAL, route->local_backends, route->n_local);

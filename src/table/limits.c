@@ -57,6 +57,6 @@ void limits_log_excess(struct ruleset *rs, struct port_entry *port)
         port->excess_logged = report(rs, port, "TooManyEndpoints",
                                      "it has more endpoints than fit: the rest is not used",
                                      xasprintf("uses %u of its %u endpoints: more do not fit",
-                                               MAX_BACKENDS, MAX_BACKENDS + port->excess));
+                                               port->all.n_desired, port->all.n_desired + port->excess));
     port->excess_logged = port->excess_logged && port->excess;
 }

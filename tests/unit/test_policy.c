@@ -427,10 +427,9 @@ static size_t count_passed(void)
 
 /* ---- set-up ---- */
 
-static void set_up(void)
+static void make_policy(size_t most_endpoints)
 {
     static const struct event_sink events = {NULL, on_event};
-    caches_init(&caches, &cache_ops);
     const struct policy_config config = {
         .node_name = "here",
         .caches = &caches,
@@ -438,8 +437,15 @@ static void set_up(void)
         .flows = (struct flow_cleaner *)(void *)&facts,
         .health = (struct health *)(void *)&facts,
         .health_check = on_health_check,
-        .events = &events};
+        .events = &events,
+        .most_endpoints = most_endpoints};
     policy = policy_new(&config);
+}
+
+static void set_up(void)
+{
+    caches_init(&caches, &cache_ops);
+    make_policy(0);
     show_events = false;
     passed = open_memstream(&passed_text, &passed_length);
     script_show_log(LOG_LEVEL_WARN);
@@ -518,6 +524,13 @@ COMMAND(node_ip)
     enum family family;
     struct address address = make_address(words, &family);
     policy_set_node_ip(policy, family, &address);
+}
+
+/* Of all service ports; before the first object. */
+COMMAND(most_endpoints)
+{
+    policy_free(policy);
+    make_policy((size_t)atoi(words));
 }
 
 COMMAND(reject_every)
@@ -662,6 +675,11 @@ COMMAND(counts)
 {
     const struct policy_view view = policy_view(policy);
     fprintf(out, "conflicts=%zu reserved=%zu\n", view.conflicts, view.reserved);
+}
+
+COMMAND(limited)
+{
+    fprintf(out, "%zu\n", policy_view(policy).limited);
 }
 
 COMMAND(facts)
