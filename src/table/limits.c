@@ -54,9 +54,9 @@ void limits_log_number(struct ruleset *rs, struct port_entry *port)
 void limits_log_excess(struct ruleset *rs, struct port_entry *port)
 {
     if (port->excess && !port->excess_logged)
-        port->excess_logged = report(rs, port, "TooManyEndpoints",
-                                     "it has more endpoints than fit: the rest is not used",
-                                     xasprintf("uses %u of its %u endpoints: more do not fit",
-                                               port->all.n_desired, port->all.n_desired + port->excess));
+        port->excess_logged = report(
+            rs, port, "TooManyEndpoints", "it has more endpoints than fit: the rest is not used",
+            xasprintf("uses %u of its %u endpoints: more do not fit", port->all.n_desired,
+                      port->all.n_desired + port->excess));
     port->excess_logged = port->excess_logged && port->excess;
 }
