@@ -16,10 +16,10 @@
 #define NAMED 5
 
 /* The API server's Service, and the slice of it that API servers write; at most so many of its
- * addresses, and ports of them, are reserved. */
+ * addresses, and of these with a port, are reserved. */
 #define API_SERVER "default/kubernetes"
 #define MOST_SERVERS 64
-#define MOST_SERVER_PORTS 16
+#define MOST_SERVER_FRONTENDS 1024
 
 void policy_spend(struct policy *policy, size_t cost)
 {
@@ -225,7 +225,7 @@ static void reserve_endpoints(struct policy *policy)
     const struct endpoint_slice *slice = find_server_slice(policy);
     for (size_t i = 0; slice && i < slice->endpoints.n && i < MOST_SERVERS; i++)
         vec_each (&slice->ports, port)
-            if (port->protocol == IPPROTO_TCP && frontends.n < MOST_SERVERS * MOST_SERVER_PORTS)
+            if (port->protocol == IPPROTO_TCP && frontends.n < MOST_SERVER_FRONTENDS)
                 vec_push(&frontends, (struct frontend){slice->endpoints.v[i].address, port->port,
                                                        port->protocol, (uint8_t)slice->family});
     if (slice && slice->endpoints.n > MOST_SERVERS)
