@@ -335,11 +335,13 @@ static int start(struct http_port *port, struct error *err)
         return error_set(err, "all but %d file descriptors are in use",
                          RESERVED + RESERVED_FOR_CLIENTS);
     }
-    port->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL, 0, NULL, NULL, on_request, port, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, port,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, port, MHD_OPTION_END);
+    /* Tolerant: probes of balancers come without a Host header, which libmicrohttpd 1.0 rejects. */
+    port->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, port,
+                                    MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                                    (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                    CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                                    port, MHD_OPTION_NOTIFY_CONNECTION, on_connection, port,
+                                    MHD_OPTION_STRICT_FOR_CLIENT, -1, MHD_OPTION_END);
     if (!port->daemon) {
         error_set(err, "the HTTP server does not start: %s", strerror(errno));
         close(fd);
