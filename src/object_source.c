@@ -182,9 +182,18 @@ static const char *reload_config(const struct options *options)
                    : "; log settings of --config are applied";
 }
 
+static const char *credentials_reload(const struct client_config *client)
+{
+    bool fixed = client->ca_data || client->client_cert_data || client->client_key_data ||
+                 (client->token && !client->token_file);
+    return fixed ? "files of credentials are read for each request; credentials inside the "
+                   "kubeconfig need a restart"
+                 : "credentials are read for each request";
+}
+
 void object_source_reload(const struct object_source *source)
 {
-    const char *objects = !source->manifests ? "credentials are read for each request"
+    const char *objects = !source->manifests ? credentials_reload(&source->client)
                           : manifests_rescan(source->manifests) ? "manifests were compared"
                                                                 : "manifests were not compared";
     log_info("daemon", "signal=Hangup: %s%s", objects, reload_config(source->options));

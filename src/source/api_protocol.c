@@ -297,7 +297,8 @@ char *api_status_explain(const struct api_status *status, const char *verb,
     switch (status->code) {
     case 401:
         return xstrdup("the server rejected the token or the client certificate (each try reads "
-                       "the token file again) status=401");
+                       "their files again; what is inside the kubeconfig needs a restart) "
+                       "status=401");
     case 403: /* a permission is missing, or authentication failed */
         if (!api_status_lacks_right(status))
             return xstrdup("the server rejected this, but not for a missing permission status=403");
