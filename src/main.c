@@ -21,19 +21,43 @@
 
 /* ---- the kernel ---- */
 
+/* Warns if kube-proxy has no table in place of those just removed. */
+static void warn_unserved(struct nft_socket *socket)
+{
+    bool any = false;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct error err = {0};
+        struct nft_table_state state = {.exists = false};
+        if (nft_socket_read_table(socket, (enum family)i, "kube-proxy", &state, &err) == 0) {
+            any = any || state.exists;
+            free(state.comment);
+        }
+        error_clear(&err);
+    }
+    if (!any)
+        log_warn("cleanup",
+                 "no table kube-proxy is here: unless kube-proxy in mode iptables or ipvs, or a "
+                 "CNI plugin, serves this node, Services do not answer now, and open connections "
+                 "to them may break");
+}
+
 static int cleanup(struct error *err)
 {
     struct nft_socket *socket = nft_socket_open(err);
     if (!socket)
         return -1;
     int result = 0;
+    bool removed = false;
     for (int i = 0; i < FAMILY_COUNT && result == 0; i++) {
         bool existed = false;
         result = ruleset_cleanup(socket, (enum family)i, &existed, err);
         if (result == 0 && existed)
             log_info("cleanup", "removed table %s %s", nft_family_name((enum family)i),
                      RULESET_TABLE);
+        removed = removed || (result == 0 && existed);
     }
+    if (removed)
+        warn_unserved(socket);
     nft_socket_close(socket);
     return result;
 }
@@ -45,9 +69,14 @@ static int init_only(const struct options *options, struct error *err)
     struct nft_socket *socket = nft_socket_open(err);
     int result = socket ? proxy_check_kernel(socket, &config, err) : -1;
     nft_socket_close(socket);
-    if (result == 0)
-        conntrack_sysctls_apply(&options->conntrack, "");
-    return result;
+    if (result)
+        return result;
+    size_t failed = conntrack_sysctls_apply(&options->conntrack, "");
+    if (failed)
+        log_warn("conntrack", "some settings could not be set failed=%zu", failed);
+    else
+        log_info("conntrack", "all settings of this host are as desired");
+    return 0;
 }
 
 /* Prints the features of this kernel. -1 if no family can be proxied. */

@@ -7,11 +7,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- commands ---- */
@@ -132,11 +134,22 @@ void options_usage(FILE *out)
     settings_print(out);
 }
 
+/* Standard output under whatever name is written to, like a pipe, and not truncated: what others
+ * wrote there before stays. */
+static FILE *open_output(const char *path)
+{
+    struct stat ours, file;
+    bool is_ours = fstat(STDOUT_FILENO, &ours) == 0 && stat(path, &file) == 0 &&
+                   ours.st_dev == file.st_dev && ours.st_ino == file.st_ino;
+    int fd = is_ours ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
+    return is_ours ? fdopen(fd, "w") : fopen(path, "we");
+}
+
 int options_write(const struct options *options, struct error *err)
 {
     static const char *const limits[] = {"maxPerCore", "min"};
     const char *path = options->write_config_to;
-    FILE *file = fopen(path, "we");
+    FILE *file = open_output(path);
     if (!file)
         return error_set(err, "--write-config-to %s: %s", path, strerror(errno));
     cJSON *tree = cJSON_Duplicate(options->configuration, true);

@@ -12,7 +12,7 @@
 /* In the order of --help. Settings without effect are checked and written to files all the same. */
 const struct setting settings[] = {
     /* ---- where objects come from ---- */
-    {GROUP_OBJECTS, "config", NULL, SETTING_TEXT, AT(config), .value = "FILE", .traits = NOT_EMPTY,
+    {GROUP_OBJECTS, "config", NULL, SETTING_TEXT, AT(config), .value = "FILE",
      .help =
          "read a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1, YAML or JSON). Flags "
          "below that name a field are ignored then, except --hostname-override and the logging "

@@ -162,7 +162,18 @@ def test_cleanup_removes_our_tables_only(namespace, folder, tmp_path):
     assert daemon.stop(signal.SIGTERM) == 0, daemon.log()
     namespace.run("nft", "add table ip other")
     assert tables_exist(namespace)  # the tables outlive it
-    for _ in range(2):  # the second time there is nothing to remove
+    for there in (True, False):  # the second time there is nothing to remove
         done = call(namespace, "--cleanup")
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         assert namespace.run("nft", "list", "tables").stdout == "table ip other\n"
+        assert ("no table kube-proxy is here" in done.stderr) is there
+
+
+def test_cleanup_beside_kube_proxy(namespace, folder, tmp_path):
+    """Whoever goes back has kube-proxy first."""
+    daemon = Daemon(namespace, folder, tmp_path / "log")
+    daemon.start()
+    assert daemon.stop(signal.SIGTERM) == 0, daemon.log()
+    namespace.run("nft", "add table ip6 kube-proxy")
+    done = call(namespace, "--cleanup")
+    assert done.returncode == 0 and "kube-proxy" not in done.stderr, done.stderr

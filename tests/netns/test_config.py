@@ -16,7 +16,7 @@ import subprocess
 import pytest
 
 import objects
-from daemon import HEALTH_PORT, Daemon, Table, call, http_get, mapped, tables_exist, wait_for
+from daemon import BINARY, HEALTH_PORT, Daemon, Table, call, http_get, mapped, tables_exist, wait_for
 from lab import Namespace
 
 METRICS_PORT = 10249
@@ -189,6 +189,24 @@ def test_writing_may_fail(namespace, tmp_path):
     assert f"{tmp_path}: Is a directory" in done.stderr
 
 
+def test_writing_to_standard_output_keeps_what_is_there(namespace, tmp_path):
+    """As a script's log that is redirected, by either name."""
+    out = tmp_path / "out"
+    with out.open("wb") as log, namespace.inside():
+        log.write(b"before\n")
+        log.flush()
+        for name in ("/dev/stdout", "/dev/fd/1"):
+            done = subprocess.run([str(BINARY), "--write-config-to", name], stdout=log, stderr=subprocess.PIPE)
+            assert done.returncode == 0, done.stderr
+    before, *written = out.read_text().split("apiVersion: ")
+    assert before == "before\n" and len(written) == 2 and written[0] == written[1]
+
+
+def test_no_file_by_an_empty_flag(namespace):
+    """As kube-proxy: --config= is the same as no --config."""
+    assert in_force(namespace, "--config=", "--oom-score-adj=7") == in_force(namespace, "--oom-score-adj=7")
+
+
 def test_init_only_touches_no_table(namespace):
     done = call(namespace, "--init-only", "--conntrack-max-per-core=0")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -201,6 +219,8 @@ def test_init_only_sets_conntrack(namespace):
     assert done.returncode == 0, done.stderr
     with namespace.inside():
         assert pathlib.Path(timeout).read_text() == "77\n"
+    assert f"file={timeout} value=77: set" in done.stderr
+    assert "all settings of this host are as desired" in done.stderr
 
 
 def test_init_only_without_privilege(namespace):
