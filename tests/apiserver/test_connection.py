@@ -7,6 +7,7 @@ import gzip
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -175,6 +176,21 @@ def test_a_silent_name_server_delays_no_end(server, tmp_path, certs):
             start = time.monotonic()
             assert daemon.stop() == 0
             assert time.monotonic() - start < 5
+
+
+# Credentials on SIGHUP
+
+
+@pytest.mark.parametrize("within", [True, False], ids=["in the kubeconfig", "in a file"])
+def test_which_credentials_need_a_restart(server, tmp_path, within):
+    token = tmp_path / "token"
+    token.write_text(server.token)
+    user = {"token": server.token} if within else {"tokenFile": token}
+    with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig", user=user)) as daemon:
+        daemon.process.send_signal(signal.SIGHUP)
+        server.wait(lambda: daemon.lines("signal=Hangup: "))
+        [line] = daemon.lines("signal=Hangup: ")
+        assert ("need a restart" in line) is within
 
 
 # GOAWAY
