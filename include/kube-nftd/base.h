@@ -150,6 +150,16 @@ struct hash_table {
     size_t n;         /* items */
 };
 
+/* FNV-1a: the same in each process and version, so fit to be stored. Starts with FNV_START. */
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+
+static inline uint64_t fnv(uint64_t hash, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 static inline struct hash_key hash_key_of_text(const char *text)
 {
     return (struct hash_key){text, strlen(text)};

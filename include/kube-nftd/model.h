@@ -286,7 +286,7 @@ struct service {
     uint8_t type;        /* enum service_type; ignored by service_equal() */
     bool has_cluster_ip[FAMILY_COUNT];
     struct address cluster_ip[FAMILY_COUNT];
-    struct uid uid; /* ignored by service_equal() */
+    struct uid uid;
 };
 
 /* The conditions of an endpoint, with the defaults of docs/behaviour.md 1.3. */
@@ -570,6 +570,9 @@ struct port_route {
     size_t n_local;
     size_t left_out;           /* further backends, which the port's namespace has no room for */
     uint32_t affinity_timeout; /* of session affinity, in seconds; 0: none */
+    /* With session affinity: a hash of the Service's uid and name and of the port's name and
+     * protocol, for the next process; 0: unknown. */
+    uint32_t identity;
 };
 
 /* A backend is added to a service port or removed. */

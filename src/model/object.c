@@ -165,7 +165,8 @@ bool service_equal(const struct service *a, const struct service *b)
     if (!string_equal(a->id, b->id) || a->created != b->created || a->skipped != b->skipped ||
         a->external_local != b->external_local || a->internal_local != b->internal_local ||
         a->affinity_timeout != b->affinity_timeout ||
-        a->health_check_node_port != b->health_check_node_port)
+        a->health_check_node_port != b->health_check_node_port ||
+        memcmp(&a->uid, &b->uid, sizeof(a->uid)) != 0)
         return false;
     for (int family = 0; family < FAMILY_COUNT; family++)
         if (!service_family_equal(a, b, family))

@@ -150,6 +150,12 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
     }
 }
 
+/* Whether a Service was deleted and created again under the same name. */
+static bool is_another(const struct service *before, const struct service *after)
+{
+    return before && after && memcmp(&before->uid, &after->uid, sizeof(after->uid)) != 0;
+}
+
 void ports_change(struct policy *policy, const struct service *before, const struct service *after)
 {
     struct service_state *state = NULL;
@@ -159,6 +165,10 @@ void ports_change(struct policy *policy, const struct service *before, const str
         state = xcalloc(1, sizeof(*state));
     else if (!after)
         hash_table_remove(&policy->services, &state->link);
+    if (is_another(before, after)) { /* inherits neither affinity records nor counts */
+        state->service = NULL;
+        chain_ports(policy, state, before, state->ports);
+    }
     state->service = after;
     chain_ports(policy, state, before, before ? state->ports : NULL);
     if (!before)

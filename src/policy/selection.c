@@ -3,6 +3,7 @@
 #include "state.h"
 
 #include <linux/in.h>
+#include <string.h>
 
 static bool names_contain(const char *const *names, size_t n, const char *name)
 {
@@ -244,12 +245,26 @@ struct route decision_route(const struct decision *decision, const struct claim 
     return route;
 }
 
+/* Over NUL-terminated strings, so that their boundaries matter. Never 0. */
+static uint32_t port_identity(const struct port_state *port)
+{
+    const struct service *service = port->owner->service;
+    const char *name = port_state_spec(port)->name;
+    const uint8_t protocol = port->protocol;
+    uint64_t hash = fnv(FNV_START, service->uid.bytes, sizeof(service->uid.bytes));
+    hash = fnv(hash, service->id, strlen(service->id) + 1);
+    hash = fnv(hash, name, strlen(name) + 1);
+    hash = fnv(hash, &protocol, sizeof(protocol));
+    return (uint32_t)(hash ^ hash >> 32) | 1;
+}
+
 struct port_route decision_port_route(const struct decision *decision)
 {
     const uint8_t needed = decision_sets_needed(decision->port);
     const struct port_details *details = decision->port->details;
     const size_t most = details && details->most ? details->most : SIZE_MAX;
     const size_t n = decision->cluster.n, n_local = decision->local.n;
+    const uint32_t timeout = decision->port->owner->service->affinity_timeout;
     return (struct port_route){
         .service_id = decision->port->owner->service->id,
         .has_any = decision->selection.has_any,
@@ -262,7 +277,8 @@ struct port_route decision_port_route(const struct decision *decision)
         .left_out = n > most         ? n - most
                     : n_local > most ? n_local - most
                                      : 0,
-        .affinity_timeout = decision->port->owner->service->affinity_timeout,
+        .affinity_timeout = timeout,
+        .identity = timeout ? port_identity(decision->port) : 0,
     };
 }
 

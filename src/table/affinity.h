@@ -22,10 +22,17 @@ struct affinity_number {
 /* Allocated only for ports that need it. Starts zeroed. */
 struct affinity {
     uint32_t timeout;                    /* desired, in seconds; 0: none */
+    uint32_t identity;                   /* see struct port_route */
     uint32_t last;                       /* the last B assigned */
     bool full;                           /* no B was left, and none was released since */
     VEC(struct affinity_number) numbers; /* those with desired elements */
 };
+
+/** The desired value in affinity_timeouts. */
+static inline uint32_t affinity_value(const struct affinity *affinity)
+{
+    return value_of_timeout(affinity->timeout, affinity->identity);
+}
 
 /**
  * Assigns numbers to the backends (some may be empty slots) of both parts of @port (its number), by

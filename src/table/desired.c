@@ -34,8 +34,10 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
     if (route->n_local > 0 || port->local)
         set_slots(port, PART_LOCAL, route->local_backends, route->n_local);
     rs->stats.limited[LIMIT_ENDPOINTS] += port->excess;
-    if (route->affinity_timeout || port->affinity)
+    if (route->affinity_timeout || port->affinity) {
         port_affinity(port)->timeout = route->affinity_timeout;
+        port->affinity->identity = route->identity;
+    }
     ruleset_mark_dirty(rs, &port->entry);
 }
 

@@ -41,6 +41,28 @@ static inline uint32_t low_of_value(uint32_t value)
     return value & PORT_LOW_MASK;
 }
 
+/* What is known of a service port's affinity records: the lower bits are their timeout in seconds,
+ * the upper ones its identity (struct port_route), folded to 1 or more; 0: a previous version wrote
+ * none. */
+#define TIMEOUT_BITS 17
+#define MOST_IDENTITIES (UINT32_MAX >> TIMEOUT_BITS)
+
+static inline uint32_t timeout_of_value(uint32_t value)
+{
+    return value & ((1u << TIMEOUT_BITS) - 1);
+}
+
+static inline uint32_t identity_of_value(uint32_t value)
+{
+    return value >> TIMEOUT_BITS;
+}
+
+static inline uint32_t value_of_timeout(uint32_t timeout, uint32_t identity)
+{
+    const uint32_t folded = identity ? identity % MOST_IDENTITIES + 1 : 0;
+    return timeout | folded << TIMEOUT_BITS;
+}
+
 /* Source lists are numbered from 1. A frontend's list value is the number, with room for a prefix
  * length in the lower bits. */
 #define LIST_LENGTH_BITS 8

@@ -104,7 +104,7 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry)
     case SET_LOCAL_PORTS:
         return desired_count(as_port(entry), PART_LOCAL);
     case SET_AFFINITY_TIMEOUTS:
-        return is_affine(as_port(entry)) ? as_port(entry)->affinity->timeout : 0;
+        return is_affine(as_port(entry)) ? affinity_value(as_port(entry)->affinity) : 0;
     default:
         return desired_reject(as_port(entry), set);
     }
@@ -112,16 +112,29 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry)
 
 /* ---- numbers of service ports ---- */
 
-/* Other frontends that lead there may have been found before. */
+/* Whether affinity records under the number of @found, if any, are those of @port. */
+static bool inherits_records(const struct port_entry *port, const struct port_entry *found)
+{
+    const uint32_t before = identity_of_value(port_applied(found, SET_AFFINITY_TIMEOUTS));
+    return !port->affinity || !port->affinity->timeout || before == 0 ||
+           before == identity_of_value(affinity_value(port->affinity));
+}
+
+/* Other frontends that lead there may have been found before, and its timeout. */
 void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, uint32_t number)
 {
     struct port_entry *port = frontend->port, *found = ruleset_port_of_number(rs, number);
     if (!port || port->number || (found && (found->id < FOUND_ID || found->refs > 0)))
         return;
     if (found) {
+        const uint32_t timeout = port_applied(found, SET_AFFINITY_TIMEOUTS);
         for (enum table_set set = FRONTEND_SETS; set < NUMBER_SETS; set++)
-            if (port_applied(found, set))
+            if (set != SET_AFFINITY_TIMEOUTS && port_applied(found, set))
                 return;
+        if (!inherits_records(port, found))
+            return;
+        entry_set_applied(rs, SET_AFFINITY_TIMEOUTS, &port->entry, timeout);
+        entry_set_applied(rs, SET_AFFINITY_TIMEOUTS, &found->entry, 0);
         memcpy(port->led, found->led, sizeof(port->led));
         memset(found->led, 0, sizeof(found->led));
         ruleset_number_port(rs, found, 0);
@@ -222,7 +235,7 @@ bool set_instance(enum table_set set, uint32_t value, struct instance *instance)
         *instance = (struct instance){TEMPLATE_LOCAL_PICK, low_of_value(value)};
         return true;
     case SET_AFFINITY_TIMEOUTS:
-        *instance = (struct instance){TEMPLATE_LEARN, value};
+        *instance = (struct instance){TEMPLATE_LEARN, timeout_of_value(value)};
         return true;
     case SET_RESTRICTED:
         *instance = (struct instance){TEMPLATE_SOURCE_RANGES, 0};

@@ -187,9 +187,10 @@ static int probe_port(const struct prober *p)
 {
     struct probe *probe = p->probe;
     const struct port_route *port = p->subject->port;
-    uint32_t rejected, dropped;
-    if (look_up_number(p, SET_AFFINITY_TIMEOUTS, &probe->affinity_timeout))
+    uint32_t affinity, rejected, dropped;
+    if (look_up_number(p, SET_AFFINITY_TIMEOUTS, &affinity))
         return -1;
+    probe->affinity_timeout = timeout_of_value(affinity);
     if (probe->affinity_timeout != port->affinity_timeout)
         differ(p, set_name(SET_AFFINITY_TIMEOUTS), "it is %u seconds, and should be %u",
                probe->affinity_timeout, port->affinity_timeout);

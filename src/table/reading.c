@@ -133,6 +133,16 @@ static bool take_ranges(struct ruleset *rs)
 
 /* ---- sets ---- */
 
+/* First, whose affinity records are there: service ports take numbers when their frontends are
+ * read. */
+#define FIRST_SET SET_AFFINITY_TIMEOUTS
+
+static enum table_set set_after(enum table_set set)
+{
+    const enum table_set next = set == FIRST_SET ? 0 : set + 1;
+    return next == FIRST_SET ? next + 1 : next;
+}
+
 static void begin_set(struct adoption *a, enum table_set set)
 {
     a->set = set;
@@ -148,7 +158,7 @@ void reading_stop(struct ruleset *rs)
     boundaries_clear(&a->boundaries);
     vec_free(&a->lists);
     a->found = (struct table_contents){.elements = 0};
-    a->set = 0;
+    a->set = FIRST_SET;
     a->recorded = a->repeated = a->at = 0;
     a->slot = 0;
 }
@@ -196,7 +206,7 @@ static int by_keys(struct ruleset *rs, struct nft_socket *socket, struct error *
     if (read_keys(rs, socket, keys, err))
         return -1;
     if (!more && a->recorded == a->count)
-        begin_set(a, a->set + 1);
+        begin_set(a, set_after(a->set));
     else if (!more)
         a->state = ADOPTION_DUMP; /* there are others */
     return 0;
@@ -244,7 +254,7 @@ static int dump(struct ruleset *rs, struct nft_socket *socket, struct error *err
     }
     if (check_dump(rs, socket, err))
         return -1;
-    begin_set(a, a->found.foreign ? TABLE_SETS : a->set + 1);
+    begin_set(a, a->found.foreign ? TABLE_SETS : set_after(a->set));
     return 0;
 }
 

@@ -362,7 +362,7 @@ void ruleset_plan_entry(struct ruleset *rs, struct entry *entry);
 void ruleset_find_differences(struct ruleset *rs);
 
 /** A frontend was found to lead to the service port number P. Its desired port takes that number,
- * if it has none and no other port has this one. */
+ * if it has none, no other port has this one, and no other port's affinity records are there. */
 void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, uint32_t number);
 
 /** The chain instance that a value in @set leads to; false if the chains are in the fixed part. */

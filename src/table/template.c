@@ -36,12 +36,11 @@ const struct template templates[TEMPLATE_COUNT] = {
 };
 const struct template preflight_template = {"preflight.nft", nft_template_preflight};
 
-/* FNV-1a over NUL-terminated strings, so that their boundaries matter. */
+/* Over NUL-terminated strings, so that their boundaries matter. */
 uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning)
 {
     char *text = NULL;
     size_t size = 0;
-    uint64_t hash = 0xcbf29ce484222325;
     FILE *out = alloc_check(open_memstream(&text, &size));
     fprintf(out, "%u%c", meaning, 0);
     vec_each (&layout->sets, set)
@@ -49,8 +48,7 @@ uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning)
                 set->declaration, 0, set->flags ? set->flags : "", 0, set->size, 0);
     if (fclose(out))
         alloc_failed();
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (uint8_t)text[i]) * 0x100000001b3;
+    const uint64_t hash = fnv(FNV_START, text, size);
     free(text);
     return hash;
 }

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lab import CLIENT_ADDRESS, ask_on
+from lab import CLIENT_ADDRESS, POD_PORTS, ask_on
 from scenario import Web
 
 TIMEOUT = 2
@@ -124,6 +124,70 @@ def test_an_endpoint_that_went_while_the_daemon_was_down(tcp):
     assert pod in ("b", "c")
     put(tcp, "a", "b", "c")
     assert set(tcp.tally(times=10)) == {pod}
+
+
+NIL = "00000000-0000-4000-8000-00000000000"
+
+
+def as_objects(web: Web, pods, uid: str, ports: dict[str, int] | None = None) -> list[dict]:
+    """A Service and its endpoints."""
+    ports = ports or {"http": 80}
+    service, slice = web.as_service(**sticky(10800)), web.as_slice(dict.fromkeys(pods, "ready"))
+    service["metadata"]["uid"] = NIL + uid
+    service["spec"]["ports"] = [{"name": n, "port": ports[n], "protocol": web.protocol} for n in ports]
+    slice["ports"] = [{"name": n, "port": POD_PORTS[0], "protocol": web.protocol} for n in ports]
+    return [service, slice]
+
+
+def successor(web: Web, name: str) -> Web:
+    """Another Service at the same address."""
+    other = Web(web.proxy, web.family, web.protocol, name)
+    other.address, other.frontend = web.address, web.frontend
+    return other
+
+
+@pytest.mark.parametrize("away", [True, False], ids=["while the daemon is away", "while it runs"])
+@pytest.mark.parametrize("how", ["another Service", "another port", "a Service created again"])
+def test_records_stay_with_their_service_port(web, how, away):
+    """Whoever has the address afterwards starts without any, also if the endpoints are the same."""
+    ports = {"http": 80, "admin": 443}
+    web.proxy.manifests.put("web", *as_objects(web, "a", "1", ports))
+    web.settle("a")
+    assert {web.ask(where) for where in clients(web).values()} == {"a"}
+    if away:
+        web.proxy.daemon.stop()
+    heir, uid = successor(web, "heir") if how == "another Service" else web, "1"
+    if how == "another port":
+        ports = {"http": 443, "admin": 80}
+    elif how == "a Service created again":
+        uid = "2"
+    web.proxy.manifests.put("web", *as_objects(heir, PODS, uid, ports))
+    if away:
+        web.proxy.daemon.start()
+    web.settle(*PODS)
+    picked = {name: web.ask(where) for name, where in clients(web).items()}
+    assert set(picked.values()) <= set(PODS) and set(picked.values()) != {"a"}
+    assert {name: web.ask(where) for name, where in clients(web).items()} == picked
+
+
+def test_records_stay_where_addresses_were_exchanged(tcp):
+    """A Service that gave an address away while the daemon was down, and got one of another, keeps its records for the
+    address that it still has."""
+    other = Web(tcp.proxy, tcp.family, "TCP", "other")
+    addresses = ["203.0.113.81", "203.0.113.82"]
+    for after in False, True:
+        pods = PODS if after else "a"
+        for web, address in zip((tcp, other), addresses[::-1] if after else addresses, strict=True):
+            service, slice = as_objects(web, pods, "1")
+            service["spec"]["externalIPs"] = [address]
+            tcp.proxy.manifests.put(web.name, service, slice)
+        if after:
+            tcp.proxy.daemon.start()
+        tcp.settle(*pods)
+        for where in clients(tcp).values():
+            assert tcp.ask(where) == other.ask(where) == "a"
+        if not after:
+            tcp.proxy.daemon.stop()
 
 
 def test_one_record_a_client_and_port(web):

@@ -18,7 +18,7 @@ COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 RANGES = ("service_cidrs", "pod_cidrs")
 PLAIN = ("cluster_ips", "hairpin")
 # The parts of a classid with the number of a service port (nft-templates/base.nft).
-PORT, LOW = 0xffff8000, 0x7fff
+PORT, LOW, TIMEOUT = 0xffff8000, 0x7fff, 0x1ffff
 
 
 def by_family(text):
@@ -175,7 +175,7 @@ def _missing(table):
     """Counts and timeouts in use that lead nowhere."""
     missing = set()
     for numbers, picks, bits in (("ports", "picks", LOW), ("local_ports", "local_picks", LOW),
-                                 ("affinity_timeouts", "learners", ~0)):
+                                 ("affinity_timeouts", "learners", TIMEOUT)):
         verdicts = {_number(key): chain for key, chain in table.mapping(picks).items()}
         for value in {_number(value) & bits for value in table.mapping(numbers).values()}:
             chain = verdicts.get(value, "goto nothing").removeprefix("goto ")

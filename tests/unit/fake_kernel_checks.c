@@ -115,9 +115,10 @@ static bool is_answered(const struct fake_table *table, const struct fake_part *
 static const char *judge_affinity(const struct fake_table *table, uint32_t port)
 {
     const struct fake_element *timeout = fake_find_port(table, "affinity_timeouts", port);
-    if (!timeout || fake_u32(timeout->data) == 0)
+    const uint32_t seconds = timeout ? timeout_of_value(fake_u32(timeout->data)) : 0;
+    if (seconds == 0)
         return NO_TIMEOUT;
-    return leads_somewhere(table, "learners", fake_u32(timeout->data)) ? NULL : "no learner";
+    return leads_somewhere(table, "learners", seconds) ? NULL : "no learner";
 }
 
 static const char *judge_service(const struct fake_table *table, const struct fake_element *e,

@@ -73,7 +73,7 @@ static void put_affinity(FILE *out, const struct fake_table *table,
         if (fake_low(e->data) & CLASS_AFFINE && fake_port(e->data) == port &&
             memcmp(e->key, lowest->key, e->key_length) < 0)
             lowest = e;
-    fprintf(out, " for %u with ", fake_u32(timeout->data));
+    fprintf(out, " for %u with ", timeout_of_value(fake_u32(timeout->data)));
     put_hex(out, lowest->key, lowest->key_length);
 }
 
