@@ -71,9 +71,9 @@ void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_ro
 
 /**
  * Applies a change to the backends last set for a service port. Costs as much as the change, plus
- * one scan of the applied backends. Returns false if the whole route must be set instead: with
- * session affinity, at the maximum number of backends, while the port waits for a commit, after the
- * kernel rejected it, if none were set, or if a removed backend is missing.
+ * one scan of the applied backends. Returns false if the whole route must be set instead: at the
+ * maximum number of backends, while the port waits for a commit, after the kernel rejected it, if
+ * none were set, or if a removed backend is missing.
  */
 bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
                          const struct port_route_change *change);

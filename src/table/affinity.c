@@ -4,6 +4,7 @@
 #include "fill.h"
 #include "state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct key key_by_backend(enum family family, uint32_t port, const struct backend *backend)
@@ -65,35 +66,42 @@ static uint32_t value_of(struct affinity *affinity, enum family family,
 }
 
 static void desire(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                   uint32_t port, const struct backends *backends, bool local)
+                   uint32_t port, const struct backend *backend, bool local)
 {
-    for (size_t i = 0; i < backends->n; i++) {
-        const struct backend *backend = &backends->v[i];
-        if (slot_is_empty(backend))
-            continue;
-        const uint32_t value = value_of(affinity, family, elements, port, backend);
-        if (value == 0)
-            continue;
-        struct key by_backend = key_by_backend(family, port, backend),
-                   by_value = key_of_number(value), data = value_of_backend(family, backend);
-        plain_desire(elements, SET_AFFINITY_NUMBERS, &by_backend, &by_value);
-        plain_desire(elements, set_by_value(local), &by_value, &data);
-        vec_push(&affinity->numbers, (struct affinity_number){*backend, value, local});
-    }
+    const uint32_t value =
+        slot_is_empty(backend) ? 0 : value_of(affinity, family, elements, port, backend);
+    if (value == 0)
+        return;
+    struct key by_backend = key_by_backend(family, port, backend), by_value = key_of_number(value),
+               data = value_of_backend(family, backend);
+    plain_desire(elements, SET_AFFINITY_NUMBERS, &by_backend, &by_value);
+    plain_desire(elements, set_by_value(local), &by_value, &data);
+    vec_push(&affinity->numbers, (struct affinity_number){*backend, value, local});
+}
+
+static void desire_all(struct affinity *affinity, enum family family,
+                       struct plain_elements *elements, uint32_t port,
+                       const struct backends *backends, bool local)
+{
+    for (size_t i = 0; i < backends->n; i++)
+        desire(affinity, family, elements, port, &backends->v[i], local);
+}
+
+static void drop(enum family family, struct plain_elements *elements,
+                 const struct affinity_number *number)
+{
+    struct key by_backend = key_by_backend(family, port_of_value(number->value), &number->backend),
+               by_value = key_of_number(number->value);
+    plain_drop(elements, SET_AFFINITY_NUMBERS, &by_backend);
+    plain_drop(elements, set_by_value(number->local), &by_value);
 }
 
 /* Drops the first @n numbers. */
-static void drop(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                 size_t n)
+static void drop_first(struct affinity *affinity, enum family family,
+                       struct plain_elements *elements, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct affinity_number *number = &affinity->numbers.v[i];
-        struct key by_backend =
-                       key_by_backend(family, port_of_value(number->value), &number->backend),
-                   by_value = key_of_number(number->value);
-        plain_drop(elements, SET_AFFINITY_NUMBERS, &by_backend);
-        plain_drop(elements, set_by_value(number->local), &by_value);
-    }
+    for (size_t i = 0; i < n; i++)
+        drop(family, elements, &affinity->numbers.v[i]);
     vec_drop_first(&affinity->numbers, n);
 }
 
@@ -102,18 +110,47 @@ void affinity_hold(struct affinity *affinity, enum family family, struct plain_e
 {
     const size_t n_before = affinity->numbers.n;
     /* Acquire before release: remaining backends keep their numbers. */
-    desire(affinity, family, elements, port, all, false);
-    desire(affinity, family, elements, port, local, true);
-    drop(affinity, family, elements, n_before);
+    desire_all(affinity, family, elements, port, all, false);
+    desire_all(affinity, family, elements, port, local, true);
+    drop_first(affinity, family, elements, n_before);
+    affinity->current = !affinity->full;
     affinity->full = affinity->full && n_before == 0;
+}
+
+/* Those of @part that @went (sorted) has. */
+static void drop_those(struct affinity *affinity, enum family family,
+                       struct plain_elements *elements, const backend_vec *went, bool local)
+{
+    size_t n = 0;
+    vec_each (&affinity->numbers, number) {
+        if (number->local == local &&
+            bsearch(&number->backend, went->v, went->n, sizeof(*went->v), backend_compare))
+            drop(family, elements, number);
+        else
+            affinity->numbers.v[n++] = *number;
+    }
+    affinity->numbers.n = n;
+}
+
+void affinity_change(struct affinity *affinity, enum family family, struct plain_elements *elements,
+                     uint32_t port, const struct backend_change *changes, size_t n, bool local)
+{
+    backend_vec went = {0}, came = {0};
+    backend_changes_sum(changes, n, &went, &came);
+    if (went.n > 0)
+        drop_those(affinity, family, elements, &went, local);
+    vec_each (&came, backend)
+        desire(affinity, family, elements, port, backend, local);
+    vec_free(&went);
+    vec_free(&came);
 }
 
 void affinity_release(struct affinity *affinity, enum family family,
                       struct plain_elements *elements)
 {
-    drop(affinity, family, elements, affinity->numbers.n);
+    drop_first(affinity, family, elements, affinity->numbers.n);
     vec_free(&affinity->numbers);
-    affinity->full = false;
+    affinity->full = affinity->current = false;
 }
 
 /* ---- fill level of the map written by packets, which all service ports share ---- */

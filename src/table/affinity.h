@@ -25,6 +25,7 @@ struct affinity {
     uint32_t identity;                   /* see struct port_route */
     uint32_t last;                       /* the last B assigned */
     bool full;                           /* no B was left, and none was released since */
+    bool current;                        /* each desired backend has one, and no other */
     VEC(struct affinity_number) numbers; /* those with desired elements */
 };
 
@@ -42,6 +43,11 @@ static inline uint32_t affinity_value(const struct affinity *affinity)
  */
 void affinity_hold(struct affinity *affinity, enum family family, struct plain_elements *elements,
                    uint32_t port, const struct backends *all, const struct backends *local);
+
+/** Assigns numbers to backends that come to a part, and releases those of others. Costs as much as
+ * the changes, plus one scan of the numbers. Only while affinity->current, and not full. */
+void affinity_change(struct affinity *affinity, enum family family, struct plain_elements *elements,
+                     uint32_t port, const struct backend_change *changes, size_t n, bool local);
 
 /** Releases all numbers. */
 void affinity_release(struct affinity *affinity, enum family family,

@@ -37,6 +37,7 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
     if (route->affinity_timeout || port->affinity) {
         port_affinity(port)->timeout = route->affinity_timeout;
         port->affinity->identity = route->identity;
+        port->affinity->current = false;
     }
     ruleset_mark_dirty(rs, &port->entry);
 }
@@ -74,20 +75,39 @@ static void log_mistake(struct ruleset *rs, const struct port_entry *port)
         frontend ? frontend_format(&frontend->frontend, text) : "");
 }
 
-/* Session affinity numbers each backend, so it must see all of them. */
+/* Whether numbers of single backends can change: none lacks one, which could get another's. */
+static bool affinity_follows(const struct affinity *affinity)
+{
+    return !affinity || !affinity->timeout || (affinity->current && !affinity->full);
+}
+
+static void change_affinity(struct ruleset *rs, struct port_entry *port,
+                            const struct port_route_change *change)
+{
+    struct affinity *affinity = port->affinity;
+    if (!affinity || !affinity->timeout)
+        return;
+    affinity_change(affinity, rs->family, &rs->plain, port->number, change->backends,
+                    change->n_backends, false);
+    affinity_change(affinity, rs->family, &rs->plain, port->number, change->local_backends,
+                    change->n_local, true);
+}
+
 bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_route_change *change)
 {
     struct port_entry *port = ruleset_find_port(rs, id);
     if (!port || !port->entry.desired || port->entry.rejection ||
-        (port->affinity && port->affinity->timeout) || (change->n_local > 0 && !port->local))
+        !affinity_follows(port->affinity) || (change->n_local > 0 && !port->local))
         return false;
     enum slots_verdict verdict = slots_try_change(&port->all, change->backends, change->n_backends);
     if (verdict == SLOTS_CHANGED && port->local)
         verdict = slots_try_change(port->local, change->local_backends, change->n_local);
     if (verdict == SLOTS_MISTAKEN)
         log_mistake(rs, port);
-    if (verdict == SLOTS_CHANGED)
+    if (verdict == SLOTS_CHANGED) {
+        change_affinity(rs, port, change);
         ruleset_mark_dirty(rs, &port->entry);
+    }
     return verdict == SLOTS_CHANGED;
 }
 

@@ -182,6 +182,8 @@ static void plan_affinity(struct ruleset *rs, struct port_entry *port)
         affinity_release(affinity, rs->family, &rs->plain);
         return;
     }
+    if (affinity->current)
+        return;
     port_list_desired(port);
     if (port->adopted && affinity->last == 0) /* records with any B may exist */
         affinity->last = arc4random() & PORT_LOW_MASK;

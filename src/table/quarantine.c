@@ -75,6 +75,7 @@ static void keep_affinity(struct ruleset *rs, struct port_entry *port)
     }
     affinity_hold(port->affinity, rs->family, &rs->plain, port->number, &applied[PART_ALL],
                   &applied[PART_LOCAL]);
+    port->affinity->current = false; /* numbers are those of the applied backends */
 }
 
 static void take_entry(struct taking *t, struct entry *entry, int why)

@@ -249,9 +249,8 @@ static int compare_changes(const void *a, const void *b)
     return backend_compare(&p->backend, &q->backend);
 }
 
-/* Sums up the changes. Those of one backend alternate. */
-static void sum_up(const struct backend_change *changes, size_t n, backend_vec *went,
-                   backend_vec *came)
+void backend_changes_sum(const struct backend_change *changes, size_t n, backend_vec *went,
+                         backend_vec *came)
 {
     if (n == 1) { /* the common case */
         vec_push(changes->comes ? came : went, changes->backend);
@@ -285,7 +284,7 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
         return SLOTS_UNKNOWN;
     if (n == 0)
         return SLOTS_CHANGED;
-    sum_up(changes, n, &went, &came);
+    backend_changes_sum(changes, n, &went, &came);
     if (table->n_desired + came.n > MAX_BACKENDS + went.n)
         verdict = SLOTS_UNKNOWN;
     else if (went.n > table->n_desired ||

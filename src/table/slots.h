@@ -74,6 +74,10 @@ struct slot_table {
 /** Sets the desired backends: @n, sorted, copied; at most MAX_BACKENDS. */
 void slots_set(struct slot_table *table, const struct backend *backends, size_t n);
 
+/** Appends what the changes come to, sorted. Those of one backend alternate. */
+void backend_changes_sum(const struct backend_change *changes, size_t n, backend_vec *went,
+                         backend_vec *came);
+
 enum slots_verdict {
     SLOTS_CHANGED,
     SLOTS_UNKNOWN, /* a change is pending, or not all backends are known: use slots_set() */
