@@ -140,9 +140,8 @@ struct nft_batch {
     uint8_t nf_family;    /* NFPROTO_IPV4 or NFPROTO_IPV6 */
     char *table;
     size_t elements[2]; /* number of elements, by enum nft_element_op */
-    /* Offsets where the buffer may be cut if the kernel cannot take it in one piece, */
-    VEC(size_t) cuts;
-    size_t piece; /* or if it is longer than this many bytes; 0: no limit */
+    size_t piece;     /* bytes per transaction, about; 0: the batch is one transaction, never cut */
+    VEC(size_t) cuts; /* else the offsets where it may be cut */
     /* While set, elements must stay in one transaction and no cuts are recorded. */
     bool together;
     /* One message per element. The kernel checks every message, but stops within a message at its
@@ -151,6 +150,7 @@ struct nft_batch {
     /* Errors of the last failed nft_socket_commit(). */
     VEC(struct nft_rejection) rejections;
     bool nothing_applied; /* the failed commit changed nothing in the kernel */
+    bool short_of_memory; /* likewise, for lack of memory: the same batch may succeed later */
     /* The last message, while more elements may be appended to it. */
     struct {
         bool open;
@@ -220,7 +220,8 @@ void nft_batch_counting_element(struct nft_batch *batch, const char *set, const 
 void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
                                   size_t key_length, size_t n);
 
-/** Allows a cut here: later messages need not share a transaction with earlier ones. */
+/** Allows a cut here, if the batch may be cut: later messages need not share a transaction with
+ * earlier ones. */
 void nft_batch_may_cut(struct nft_batch *batch);
 
 /** Closes the open element message; the next element starts a new one. */
@@ -249,10 +250,13 @@ void nft_socket_set_monitor(struct nft_socket *socket, struct table_monitor *mon
  * the first rejected message, @batch->rejections lists all that the kernel reported (possibly not
  * all: the receive buffer holds some thousands), and @batch->nothing_applied says whether the
  * kernel's state is unchanged. If it is false, the batch may be applied in part, or in full if the
- * answer was lost. A batch is split at its cuts into several transactions if it exceeds
- * @batch->piece, if the kernel lacks memory for it in one piece, or if it exceeds the socket buffer
- * even after growing (which takes CAP_NET_ADMIN in the initial user namespace). After -1 the first
- * transactions may then be applied.
+ * answer was lost. @batch->short_of_memory says that the kernel's state is unchanged and that only
+ * memory or room in the socket's buffer was missing.
+ *
+ * A batch is one transaction, or fails. One with @batch->piece is split at its cuts: into pieces of
+ * that size, or smaller ones if the kernel lacks memory for them or if they exceed the socket
+ * buffer even after growing (which takes CAP_NET_ADMIN in the initial user namespace). After -1 the
+ * first pieces may then be applied.
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 
@@ -269,7 +273,7 @@ int nft_socket_generation(struct nft_socket *socket, uint32_t *generation, struc
 
 struct nft_table_state {
     bool exists;
-    char *comment; /* the caller frees it; NULL: none */
+    char *comment; /* the caller frees it; NULL: none, or not the only user data */
     uint32_t flags;
     uint32_t owner; /* netlink port of the owner; 0: unowned */
     bool owned_elsewhere;

@@ -391,6 +391,7 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
 void nft_batch_may_cut(struct nft_batch *batch)
 {
     nft_batch_finish(batch);
-    if (batch->used > 0 && (batch->cuts.n == 0 || batch->cuts.v[batch->cuts.n - 1] != batch->used))
+    if (batch->piece > 0 && batch->used > 0 &&
+        (batch->cuts.n == 0 || batch->cuts.v[batch->cuts.n - 1] != batch->used))
         vec_push(&batch->cuts, batch->used);
 }

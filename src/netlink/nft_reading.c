@@ -88,7 +88,7 @@ static int on_table(const struct nlmsghdr *header, void *data)
     state->exists = true;
     state->flags = netlink_number(nfnl_attribute(header, NFTA_TABLE_FLAGS), 0);
     state->owner = netlink_number(nfnl_attribute(header, NFTA_TABLE_OWNER), 0);
-    if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
+    if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] == length - 2 &&
         !state->comment)
         state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
     return MNL_CB_OK;

@@ -264,6 +264,18 @@ static bool is_short_of_memory(const struct nft_batch *batch, int why)
     return why == ENOMEM || why == ENOBUFS;
 }
 
+/* The part from @from on cannot be cut to the size of the send buffer. */
+static int too_large(const struct nft_socket *s, struct nft_batch *batch, size_t from,
+                     struct error *err)
+{
+    batch->short_of_memory = from == 0;
+    return error_set(err,
+                     "cannot send %zu bytes as one transaction: the send buffer of %zu bytes is "
+                     "too small, and growing it takes CAP_NET_ADMIN in the initial user namespace "
+                     "or a larger net.core.wmem_max",
+                     next_cut(batch, from, 0) - from, s->send_limit);
+}
+
 /* Counts applied transactions in @done. */
 static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t *done,
                          struct error *err)
@@ -271,13 +283,13 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
     grow_send_buffer(s, batch->used + BATCH_FRAME);
     size_t size = batch->piece ? batch->piece : batch->used;
     unsigned splits = 0;
+    batch->short_of_memory = false;
     for (size_t from = 0; from < batch->used;) {
         int why;
         size_t to = end_of_piece(s, batch, from, size);
         batch->nothing_applied = from == 0;
         if (to == from)
-            return error_set(err, "the socket's send buffer of %zu bytes is too small",
-                             s->send_limit);
+            return too_large(s, batch, from, err);
         if (transact(s, batch, from, to, true, &why, err) == 0) {
             from = to;
             ++*done;
@@ -286,6 +298,7 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
         bool can_split = splits < MOST_SPLITS && next_cut(batch, from, 0) < to;
         if (!can_split || !is_short_of_memory(batch, why)) {
             batch->nothing_applied = from == 0 && why != 0;
+            batch->short_of_memory = batch->nothing_applied && is_short_of_memory(batch, why);
             return -1;
         }
         log_debug(2, "netlink", "sending %zu bytes in smaller transactions: %s", to - from,

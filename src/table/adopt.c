@@ -64,6 +64,21 @@ static void log_found(const struct ruleset *rs, const char *what, size_t element
                   elements);
 }
 
+/* Whether maps and sets have our declarations. Others are logged. */
+static int check_declarations(const struct ruleset *rs, struct nft_socket *socket, bool *ours,
+                              struct error *err)
+{
+    char *difference;
+    if (declarations_check(rs, socket, &difference, err))
+        return -1;
+    *ours = !difference;
+    if (difference)
+        log_warn("ruleset", "family=%s replacing the table: %s", nft_family_name(rs->family),
+                 difference);
+    free(difference);
+    return 0;
+}
+
 /* Whether the table has our maps and sets, and is ownable if configured. An existing table cannot
  * be made ownable. */
 static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state *state)
@@ -188,7 +203,8 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
     bool ours;
     rs->adoption.tries = 0;
     rs->strangers_stay = false;
-    if (look(rs, socket, &rs->adoption.exists, &ours, err))
+    if (look(rs, socket, &rs->adoption.exists, &ours, err) ||
+        (ours && check_declarations(rs, socket, &ours, err)))
         return -1;
     begin_anew(rs, ours);
     return 0;
@@ -223,7 +239,9 @@ static int take_rules(struct ruleset *rs, struct nft_socket *socket, double now,
         begin_anew(rs, false);
         return 0;
     }
-    if (ruleset_repair_rules(rs, socket, &rules, err))
+    const int result = ruleset_repair_rules(rs, socket, &rules, err);
+    rs->adoption.rejected = rules.rejected;
+    if (result)
         return -1;
     if (!rs->adopted)
         connections_end(rs, socket);
@@ -282,7 +300,8 @@ static int step(struct ruleset *rs, struct nft_socket *socket, double now, struc
     }
 }
 
-/* After a failure: reads all of it again, or gives up for now. False: gave up. */
+/* After a failure: reads all of it again, or gives up for now. False: gave up. The table is replaced
+ * for what it has, never for what could not be read. */
 static bool try_again(struct ruleset *rs, struct error *err)
 {
     const enum adoption_state failed = rs->adoption.state;
@@ -292,10 +311,10 @@ static bool try_again(struct ruleset *rs, struct error *err)
         return true;
     }
     enter(rs, ADOPTION_LOOK);
-    if (failed != ADOPTION_RULES)
+    if (failed != ADOPTION_RULES || !rs->adoption.rejected)
         return false;
-    log_warn("ruleset", "family=%s rebuilding the table: %s", nft_family_name(rs->family),
-             err->text);
+    log_warn("ruleset", "family=%s replacing the table, whose rules cannot be rewritten: %s",
+             nft_family_name(rs->family), err->text);
     error_clear(err);
     begin_anew(rs, false);
     return true;

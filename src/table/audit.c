@@ -136,9 +136,13 @@ void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, b
 void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
+    char *difference = NULL;
     bool same = true;
-    if (rs->kernel_known && rules_check(rs, socket, &same, &err) == 0 && !same)
+    if (rs->kernel_known &&
+        ((declarations_check(rs, socket, &difference, &err) == 0 && difference) ||
+         (rules_check(rs, socket, &same, &err) == 0 && !same)))
         rs->recheck_rules = true;
+    free(difference);
     error_clear(&err);
 }
 

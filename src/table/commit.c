@@ -180,18 +180,19 @@ static void apply(struct ruleset *rs, double now)
     quarantine_applied(rs);
     add_new_instances(rs);
     rs->stats.replaced += rs->table_replaced;
-    rs->table_missing = rs->table_replaced = false;
+    rs->table_missing = rs->table_replaced = rs->has_shadows = false;
 }
 
 /* ---- sending ---- */
 
-/* @singly: one element per message, so that the kernel names all that it rejects. */
+/* @singly: one element per message, so that the kernel names all that it rejects. Only what fills a
+ * new table is cut. The first piece of a replacement would be an empty table. */
 static void begin_batch(struct ruleset *rs, bool singly)
 {
     nft_batch_clear(&rs->batch);
     rs->batch.singly = singly;
     vec_clear(&rs->quarantine.owners);
-    rs->batch.nothing_applied = false;
+    rs->batch.nothing_applied = rs->batch.short_of_memory = false;
     rs->batch.piece = rs->table_missing && !rs->table_replaced ? PIECE_OF_NEW : 0;
 }
 
@@ -301,7 +302,9 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
             apply(rs, now);
     } while (result == 0 && numbers_hand_out(rs));
     if (result) {
-        rs->kernel_known = false; /* read back before the next attempt */
+        /* Else it is read back before the next attempt. */
+        rs->kernel_known = rs->batch.short_of_memory;
+        stats->may_be_applied = !rs->batch.nothing_applied;
     } else {
         if (is_made)
             connections_restore(rs, socket);

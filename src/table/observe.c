@@ -269,15 +269,18 @@ static enum observation check(struct ruleset *rs, struct nft_socket *socket,
     return c.observation;
 }
 
-/* Reads only the rules, unless the table is no longer ours. */
+/* Reads only declarations and rules, unless the table is no longer ours. */
 static size_t check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
     bool same = false;
-    if (!ruleset_is_still_ours(rs, socket) || rules_check(rs, socket, &same, &err))
+    char *difference = NULL;
+    if (!ruleset_is_still_ours(rs, socket) || declarations_check(rs, socket, &difference, &err) ||
+        difference || rules_check(rs, socket, &same, &err))
         rs->recheck_all = true;
     else
         rs->rules_wrong = !same;
+    free(difference);
     error_clear(&err);
     return rs->rules_wrong;
 }

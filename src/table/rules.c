@@ -457,6 +457,7 @@ static int rewrite(const struct repair *r, struct nft_socket *socket, struct rul
     encode_coming(r, &batch);
     const int result = nft_socket_commit(socket, &batch, err);
     done->bytes = result ? 0 : batch.used;
+    done->rejected = batch.rejections.n > 0 && !batch.short_of_memory;
     nft_batch_release(&batch);
     return result;
 }

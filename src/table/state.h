@@ -190,6 +190,7 @@ struct adoption {
     bool exists;    /* a table, when it was looked at */
     bool ours;      /* and is to be read; else it is to be made */
     bool ports;     /* FORGET: frontends are forgotten, ports are next */
+    bool rejected;  /* RULES: the kernel rejected the rewritten ones */
     struct table_contents found;
     list_value_vec lists; /* that frontends were found to lead to */
     size_t at;     /* FORGET: next bucket; next entry: KEYS: quarantined, then dirty ones; COMPARE:
@@ -476,7 +477,7 @@ bool ruleset_has_rechecks(const struct ruleset *rs);
 
 /**
  * Queries the recorded elements from the kernel. The next commit, which is then due, repairs
- * differences: single elements or chains, after a read-back of the whole table, or by recreating a
+ * differences: single elements or chains, after a read-back of the whole table, or by replacing a
  * table with other maps and sets. Returns the number of differences.
  */
 size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
@@ -544,13 +545,15 @@ struct commit_stats {
     size_t elements_added, elements_deleted; /* in maps and sets */
     size_t bytes;                            /* 0: nothing to send */
     double seconds;                          /* spent in the kernel */
+    bool may_be_applied; /* the commit failed, but some or all of it may be applied */
 };
 
 /**
  * Makes the kernel match the desired state, except for what it rejects. -1: failed; the desired
  * state is kept, call again later.
  *
- * A table created from scratch is filled in several transactions, everything else goes in one.
+ * A table created from scratch is filled in several transactions. Everything else goes in one, the
+ * replacement of a table, too: if that fails, the old one stays.
  */
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct commit_stats *stats, struct error *err);

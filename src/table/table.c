@@ -53,6 +53,7 @@ struct table {
     bool more_to_come;    /* see table_sync() */
     bool partly;          /* more was to come at the last commit */
     bool read_back;       /* the table was, or is being, for the next commit */
+    bool may_be_applied;  /* some or all of a commit that failed since the table was known */
     double reading;       /* seconds spent on that */
     double waiting_since; /* a change waits for a commit; or 0 */
     double last_updated;  /* see struct table_view */
@@ -255,8 +256,8 @@ static void wait_from(struct table *table, double now)
         table->waiting_since = now;
 }
 
-/* Logs each failure once. */
-static void commit_failed(struct table *table, double now, struct error *err)
+/* Logs each failure once. @may_be_applied: see struct commit_stats. */
+static void commit_failed(struct table *table, double now, bool may_be_applied, struct error *err)
 {
     const bool owned = table->ruleset->owned_elsewhere;
     if (!table->logged || strcmp(table->logged, err->text) != 0) {
@@ -264,8 +265,10 @@ static void commit_failed(struct table *table, double now, struct error *err)
             log_warn("proxy", "family=%s waiting for the table's owner to exit: %s",
                      family_name(table->family), err->text);
         else
-            log_error("proxy", "family=%s sync failed, the previous rules stay active: %s",
-                      family_name(table->family), err->text);
+            log_error("proxy", "family=%s sync failed, %s: %s", family_name(table->family),
+                      may_be_applied ? "but some or all of it may be applied"
+                                     : "the previous rules stay active",
+                      err->text);
         free(table->logged);
         table->logged = xstrdup(err->text);
     }
@@ -345,8 +348,9 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
     const double begin = clock_monotonic();
     const int result = ruleset_commit(table->ruleset, socket, now, &stats, err);
     count_sync(table, result, clock_monotonic() - begin, &stats);
+    table->may_be_applied = result && (table->may_be_applied || stats.may_be_applied);
     if (result && (table->read_back || ruleset_knows_kernel(table->ruleset)))
-        return -1;
+        return -1; /* for lack of memory, nothing has changed */
     if (result) {
         log_warn("proxy", "family=%s reading the table back: %s", family_name(table->family),
                  err->text);
@@ -375,7 +379,7 @@ static double make_equal(struct table *table, const char *about, struct nft_sock
         }
         if (reading == ADOPTION_FAILED || commit(table, about, socket, now, &err)) {
             table->read_back = false;
-            commit_failed(table, now, &err);
+            commit_failed(table, now, table->may_be_applied, &err);
             return next_try(table);
         }
     } while (!ruleset_knows_kernel(table->ruleset));

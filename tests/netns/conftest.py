@@ -72,6 +72,12 @@ def kept_tables() -> None:
     needs_linux(6, 9, "tables that stay when their owner ends")
 
 
+@pytest.fixture
+def resizable_sets() -> None:
+    """Whose size and time-out can be declared anew."""
+    needs_linux(6, 12, "sets whose size changes")
+
+
 @pytest.fixture(scope="session")
 def newer_nft() -> str:
     program = os.environ.get("KUBE_NFTD_NEWER_NFT")

@@ -254,6 +254,62 @@ def test_what_others_change_is_put_right(open_proxy, family, how):
     assert "reading the table back" not in proxy.daemon.log()
 
 
+# What can be declared anew in a table that is in use.
+REDECLARED = {
+    "a map without a limit": "add map {table} services {{ type {ip}_addr . inet_proto . inet_service : classid; size 3; }}",
+    "a map with a limit": "add map {table} affinity {{ type classid . {ip}_addr : classid; flags dynamic,timeout; size 3; }}",
+    "a set": "add set {table} cluster_ips {{ type {ip}_addr; size 3; }}",
+    "a default timeout": "add map {table} affinity {{ type classid . {ip}_addr : classid; flags dynamic,timeout; "
+                         "size 1048576; timeout 1s; }}",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("resizable_sets")
+@pytest.mark.parametrize("how,family", [(how, (4, 6)[i % 2]) for i, how in enumerate(REDECLARED)])
+@pytest.mark.parametrize("at", ["while it runs", "while none runs"])
+def test_other_declarations_are_put_right(open_proxy, family, how, at):
+    """At once, and by the next process: with the old size, new Services would be rejected. What has no limit can only
+    get one, so the table is replaced."""
+    proxy, node, table = open_proxy, open_proxy.lab.node, open_proxy.tables[family]
+    web = Web(proxy, family, "TCP")
+    web.publish("a", "b")
+    before = state(proxy, family)
+    if at == "while none runs":
+        proxy.daemon.stop()
+    with Traffic(proxy.lab, proxy.lab.client, *web.call()) as traffic:
+        node.run(node.nft, REDECLARED[how].format(table=table.name, ip={4: "ipv4", 6: "ipv6"}[family]))
+        if at == "while none runs":
+            assert state(proxy, family) != before
+            proxy.daemon.start()
+        wait_for(lambda: state(proxy, family) == before, lambda: f"as before:\n{before}\nnow:\n{state(proxy, family)}")
+        answered = traffic.answers.total()
+        wait_for(lambda: traffic.answers.total() > answered + 5, "traffic goes on")
+    assert set(traffic.answers) == GOOD
+    assert proxy.daemon.log().count(f"family={FAMILY_TABLE[family]} replacing the table: ") == 1
+    others = [Web(proxy, family, "TCP", name=f"more-{i}") for i in range(5)]
+    for other in others:
+        other.publish("a")
+
+
+def test_a_table_that_nft_restored(open_proxy, nft, family):
+    """From its own listing, while no daemon runs. Stock nft writes what was there; a newer one writes user data that
+    makes stock nft crash when it lists anything."""
+    proxy, node = open_proxy, open_proxy.lab.node
+    web = Web(proxy, family, "TCP")
+    web.publish("a", "b")
+    before, name = state(proxy, family), proxy.tables[family].name
+    proxy.daemon.stop()
+    listing = node.run(nft, "list", "table", *name.split()).stdout
+    node.run(nft, "-f", "-", stdin=f"delete table {name}\n{listing}")
+    stock = nft == "nft"
+    assert (try_nft(node, "list ruleset").returncode == 0) == stock
+    proxy.daemon.start()
+    web.settle("a", "b")
+    wait_for(lambda: try_nft(node, "list ruleset").returncode == 0, "stock nft lists it")
+    assert state(proxy, family) == before
+    assert ("has other user data" in proxy.daemon.log()) != stock
+
+
 def test_other_tables_are_none_of_our_business(open_proxy):
     """Transactions elsewhere, 250 a second at most, cost next to nothing."""
     proxy = open_proxy

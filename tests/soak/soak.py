@@ -43,7 +43,7 @@ EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"events: cannot (create|patch) events: ",
     r"guard: family=\S+ repaired changes by another program program=nft ",
     # Changed while no daemon ran:
-    r"ruleset: family=\S+ rebuilding the table: ",
+    r"ruleset: family=\S+ replacing the table: ",
     r"guard: family=\S+ repaired the rules of the previous process, which had been changed$",
 )) + ")")
 # And where others may change a table between two of our own changes.

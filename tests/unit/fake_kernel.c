@@ -10,6 +10,7 @@
 #include <check.h>
 #include <errno.h>
 #include <libnftnl/chain.h>
+#include <libnftnl/set.h>
 #include <limits.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -25,6 +26,7 @@ static struct fake_kernel {
     struct fake_grudges grudges;
     unsigned reads_before, reads_refused;
     bool tables_refused;
+    int reads_errno;
     unsigned reads_torn;
     bool churns;
     uint32_t others; /* transactions that are not about our tables */
@@ -92,11 +94,13 @@ static bool has_elements(const struct fake_counts *since)
 /* Whether all is refused now. */
 static bool fault_refuses(struct nft_batch *batch, size_t from)
 {
-    int why = kernel.fault == FAKE_BUSY ? EBUSY : ENOMEM;
-    if (kernel.fault == FAKE_LOSES_ANSWER)
+    const enum fake_fault fault = kernel.fault;
+    if (fault == FAKE_LOSES_ANSWER)
         return false;
-    if (kernel.fault != FAKE_REFUSES)
-        vec_push(&batch->rejections, (struct nft_rejection){from, why});
+    if (fault == FAKE_BUSY || fault == FAKE_OUT_OF_MEMORY)
+        vec_push(&batch->rejections,
+                 (struct nft_rejection){from, fault == FAKE_BUSY ? EBUSY : ENOMEM});
+    batch->short_of_memory = from == 0 && (fault == FAKE_OUT_OF_MEMORY || fault == FAKE_NO_BUFFERS);
     return true;
 }
 
@@ -106,6 +110,7 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     struct fake_counts counts = kernel.counts;
     struct fake_table *table = table_of_batch(batch), next;
     bool faulty = fault_is_due();
+    batch->short_of_memory = false;
     fake_copy_table(&next, table);
     int why = fake_apply(&next, batch, from, to, &kernel.counts, &kernel.grudges);
     if (why || (faulty && fault_refuses(batch, from))) {
@@ -134,7 +139,7 @@ static int cut_batch(struct nft_batch *batch, struct error *err)
     for (size_t i = 0; result == 0 && from < batch->used; i++) {
         size_t to = i < batch->cuts.n ? batch->cuts.v[i] : batch->used;
         result = transaction(batch, from, to, err);
-        fake_watch_piece(&watch, table);
+        fake_watch_piece(&watch, table, to - from == batch->used, violated);
         from = to;
     }
     fake_watch_end(&watch, table, result == 0, violated);
@@ -225,7 +230,8 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
     const struct fake_table *held = asked(s, family, table);
     memset(state, 0, sizeof(*state));
     if (kernel.tables_refused && read_is_refused())
-        return error_set(err, "the fake kernel cannot read the table: %s", strerror(EINTR));
+        return error_set(err, "the fake kernel cannot read the table: %s",
+                         strerror(kernel.reads_errno));
     state->exists = held->exists;
     state->comment = xstrdup(held->comment);
     state->flags = held->flags;
@@ -284,7 +290,8 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     if (refused_now && kernel.intrude)
         kernel.intrude();
     if (refused_now)
-        return error_set(err, "the fake kernel cannot read %s: %s", name, strerror(EINTR));
+        return error_set(err, "the fake kernel cannot read %s: %s", name,
+                         strerror(kernel.reads_errno));
     return 0;
 }
 
@@ -313,7 +320,7 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
     *found = 0;
     if (read_is_refused())
         return error_set(err, "the fake kernel cannot look up elements of %s: %s", name,
-                         strerror(EINTR));
+                         strerror(kernel.reads_errno));
     for (; set && *found < keys->n; (*found)++) {
         const struct fake_element *element = fake_lookup(set, keys->bytes + *found * keys->length);
         if (!element || element->key_length != keys->length)
@@ -338,9 +345,25 @@ int nft_socket_count_elements(struct nft_socket *s, enum family family, const ch
 {
     const struct fake_set *set = fake_find_set(asked(s, family, table), name);
     if (read_is_refused())
-        return error_set(err, "the fake kernel cannot count %s: %s", name, strerror(EINTR));
+        return error_set(err, "the fake kernel cannot count %s: %s", name,
+                         strerror(kernel.reads_errno));
     *told = set && !kernel.counts_untold;
     *count = set ? set->elements.n : 0;
+    return 0;
+}
+
+/* Of the declarations of sets alone. */
+int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
+                    mnl_cb_t fn, void *ctx, bool *interrupted, struct error *err)
+{
+    const struct fake_table *held = asked(s, family, what->table);
+    ck_assert_uint_eq(what->type, NFT_MSG_GETSET);
+    ck_assert_ptr_null(interrupted);
+    if (read_is_refused() || !held->exists)
+        return error_set(err, "the fake kernel cannot read the sets: %s",
+                         strerror(held->exists ? kernel.reads_errno : ENOENT));
+    vec_each (&held->sets, set)
+        ck_assert_int_eq(fn(set->declaration, ctx), MNL_CB_OK);
     return 0;
 }
 
@@ -349,7 +372,8 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
 {
     const struct fake_table *held = asked(s, family, table);
     if (read_is_refused())
-        return error_set(err, "the fake kernel cannot read the rules: %s", strerror(EINTR));
+        return error_set(err, "the fake kernel cannot read the rules: %s",
+                         strerror(kernel.reads_errno));
     vec_each (&held->chains, chain)
         vec_each (&held->rules, from) {
             if (strcmp(from->chain, chain->name) != 0)
@@ -366,7 +390,8 @@ int nft_socket_read_chains(struct nft_socket *s, enum family family, const char 
 {
     const struct fake_table *held = asked(s, family, table);
     if (read_is_refused())
-        return error_set(err, "the fake kernel cannot read the chains: %s", strerror(EINTR));
+        return error_set(err, "the fake kernel cannot read the chains: %s",
+                         strerror(kernel.reads_errno));
     vec_each (&held->chains, from) {
         struct nftnl_chain *chain = nftnl_chain_alloc();
         nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, from->name);
@@ -492,8 +517,9 @@ void fake_kernel_tear_reads(unsigned n)
     kernel.reads_torn = n;
 }
 
-void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables)
+void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables, int why)
 {
+    kernel.reads_errno = why;
     kernel.reads_before = nth - 1;
     kernel.reads_refused = n;
     kernel.tables_refused = tables;
@@ -735,8 +761,24 @@ void fake_kernel_drop_set(enum family family, const char *name)
     struct fake_table *table = table_of(family);
     struct fake_set *set = fake_find_set(table, name);
     ck_assert_ptr_nonnull(set);
-    fake_free_elements(set);
+    fake_free_set(set);
     *set = table->sets.v[--table->sets.n];
+}
+
+void fake_kernel_declare(enum family family, const char *name, uint16_t attribute,
+                         const void *value, size_t length)
+{
+    char buffer[4096] = {0};
+    struct fake_set *set = fake_find_set(table_of(family), name);
+    struct nftnl_set *declaration = nftnl_set_alloc();
+    ck_assert_ptr_nonnull(set);
+    ck_assert_int_ge(nftnl_set_nlmsg_parse(set->declaration, declaration), 0);
+    ck_assert_int_eq(nftnl_set_set_data(declaration, attribute, value, (uint32_t)length), 0);
+    struct nlmsghdr *message = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_NEWSET, AF_UNSPEC, 0, 0);
+    nftnl_set_nlmsg_build_payload(message, declaration);
+    nftnl_set_free(declaration);
+    free(set->declaration);
+    set->declaration = fake_copy_message(message);
 }
 
 void fake_kernel_flush_chain(enum family family, const char *chain)

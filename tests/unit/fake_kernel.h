@@ -29,6 +29,7 @@
  *    CIDRs were those from before or the new ones (all unless the table was made anew),
  *  - backends of frontends with affinity have numbers, all of a part or none that is given up, and
  * no number leads to a backend that no frontend of the service port reaches.
+ * A table that was there is replaced in one transaction, even if others are cut.
  */
 #ifndef KUBE_NFTD_TESTS_FAKE_KERNEL_H
 #define KUBE_NFTD_TESTS_FAKE_KERNEL_H
@@ -43,6 +44,7 @@ enum fake_fault {
     FAKE_REFUSES,       /* the transaction is refused */
     FAKE_BUSY,          /* likewise, and its first message is named, with EBUSY */
     FAKE_OUT_OF_MEMORY, /* likewise with ENOMEM */
+    FAKE_NO_BUFFERS,    /* it cannot be sent */
     FAKE_LOSES_ANSWER   /* it is in force, but the answer gets lost */
 };
 
@@ -120,9 +122,9 @@ void fake_kernel_forgive(void);
 /** Whether a fault is still to come; it is taken back. */
 bool fake_kernel_spare(void);
 
-/** The @nth read of elements or rules from now and the @n - 1 after it fail with EINTR; those of a
- * table too if @tables. */
-void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables);
+/** The @nth read of declarations, elements or rules from now and the @n - 1 after it fail with
+ * @why; those of a table too if @tables. */
+void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables, int why);
 
 /** The next @n reads of sets that have elements give one of them twice and leave one out, as the
  * kernel may while it moves them to a larger hash table. */
@@ -234,6 +236,10 @@ void fake_kernel_set_owner(enum family family, enum fake_owner owner);
 
 void fake_kernel_set_comment(enum family family, const char *comment);
 void fake_kernel_drop_set(enum family family, const char *set);
+
+/** Declares a set in another way: NFTNL_SET_DESC_SIZE and the like. */
+void fake_kernel_declare(enum family family, const char *set, uint16_t attribute, const void *value,
+                         size_t length);
 
 /** Deletes the rules of a chain. */
 void fake_kernel_flush_chain(enum family family, const char *chain);

@@ -96,8 +96,11 @@ void fake_watch_begin(struct fake_watch *watch, const struct fake_table *start)
     fake_copy_table(&watch->start, start);
 }
 
-void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now)
+void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now, bool whole,
+                      fake_violated_fn violated)
 {
+    if (watch->start.exists && now->anew && !whole)
+        violated("a table was replaced in pieces", NULL);
     watch->anew = watch->anew || now->anew; /* then nothing is there until all of it is */
     if (watch->anew)
         return;

@@ -148,6 +148,7 @@ static int new_set(struct application *a, const struct nlmsghdr *message)
         return EEXIST;
     if (set.anonymous)
         name_set(a->table, &set);
+    set.declaration = fake_copy_message(message);
     vec_push(&a->table->sets, set);
     a->counts->sets++;
     return 0;

@@ -54,6 +54,7 @@ struct fake_set {
     bool is_map, verdicts, anonymous, bound;
     bool interval;
     size_t key_length, data_length;
+    struct nlmsghdr *declaration;     /* as sent, or as another program changed it */
     struct hash_table elements, ends; /* struct fake_element; of ranges the starts, and the ends */
 };
 
@@ -94,6 +95,8 @@ void fake_copy_name(char to[FAKE_NAME_SIZE], const char *name);
 void fake_free_table(struct fake_table *table);
 void fake_copy_table(struct fake_table *to, const struct fake_table *from);
 void fake_free_elements(struct fake_set *set);
+void fake_free_set(struct fake_set *set);
+struct nlmsghdr *fake_copy_message(const struct nlmsghdr *from);
 
 struct fake_set *fake_find_set(const struct fake_table *table, const char *name);
 struct fake_set *fake_find_set_id(const struct fake_table *table, uint32_t id);
@@ -232,7 +235,9 @@ struct fake_watch {
 };
 
 void fake_watch_begin(struct fake_watch *watch, const struct fake_table *start);
-void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now);
+/** @whole: it is all of the batch. */
+void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now, bool whole,
+                      fake_violated_fn violated);
 /** @done: all pieces are in force. */
 void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool done,
                     fake_violated_fn violated);

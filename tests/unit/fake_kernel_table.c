@@ -33,10 +33,23 @@ void fake_free_elements(struct fake_set *set)
     free_elements(&set->ends);
 }
 
+void fake_free_set(struct fake_set *set)
+{
+    fake_free_elements(set);
+    free(set->declaration);
+}
+
+struct nlmsghdr *fake_copy_message(const struct nlmsghdr *from)
+{
+    struct nlmsghdr *copy = xcalloc(1, from->nlmsg_len);
+    memcpy(copy, from, from->nlmsg_len);
+    return copy;
+}
+
 void fake_free_table(struct fake_table *table)
 {
     vec_each (&table->sets, set)
-        fake_free_elements(set);
+        fake_free_set(set);
     vec_each (&table->rules, rule)
         fake_free_rule(rule);
     vec_free(&table->sets);
@@ -63,8 +76,7 @@ void fake_add_rule(struct fake_table *table, const struct fake_rule *from)
 {
     struct fake_rule rule = *from;
     rule.before = NULL;
-    rule.message = xcalloc(1, from->message->nlmsg_len);
-    memcpy(rule.message, from->message, from->message->nlmsg_len);
+    rule.message = fake_copy_message(from->message);
     vec_push(&table->rules, rule);
 }
 
@@ -73,6 +85,7 @@ static void copy_set(struct fake_table *to, const struct fake_set *from)
     struct fake_set copy = *from;
     copy.elements = copy.ends = (struct hash_table){.n = 0};
     copy.id = 0;
+    copy.declaration = fake_copy_message(from->declaration);
     hash_table_each (&from->elements, const struct fake_element, e)
         fake_insert(&copy, e);
     hash_table_each (&from->ends, const struct fake_element, e)

@@ -30,13 +30,15 @@ uint32_t arc4random(void)
  * for the next commit. */
 static inline void fail_somehow(unsigned odds)
 {
-    static const enum fake_fault refusals[] = {FAKE_REFUSES, FAKE_BUSY, FAKE_OUT_OF_MEMORY};
+    static const enum fake_fault refusals[] = {FAKE_REFUSES, FAKE_BUSY, FAKE_OUT_OF_MEMORY,
+                                               FAKE_NO_BUFFERS};
+    static const int whys[] = {EINTR, ENOBUFS, ENOMEM};
     /* One random number a statement: compilers choose the order of arguments. */
     unsigned nth = 1 + below(24), n = 1 + below(5), kind = below(2), torn = below(24);
     if (below(odds) == 0)
-        fake_kernel_fail((nth + 5) / 6, kind ? refusals[n % 3] : FAKE_LOSES_ANSWER);
+        fake_kernel_fail((nth + 5) / 6, kind ? refusals[n % 4] : FAKE_LOSES_ANSWER);
     if (below(odds) == 0)
-        fake_kernel_refuse_reads(nth, n, kind);
+        fake_kernel_refuse_reads(nth, n, kind, whys[(nth + n) % 3]);
     if (below(odds) == 0)
         fake_kernel_tear_reads(torn);
 }

@@ -7,6 +7,7 @@
 #include "table_elements.h"
 
 #include <errno.h>
+#include <libnftnl/set.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
@@ -288,6 +289,29 @@ COMMAND(comment)
     fake_kernel_set_comment(family, *words ? words : NULL);
 }
 
+/* "declare SET WHAT NUMBER": by another program. */
+COMMAND(declare)
+{
+    static const struct {
+        const char *name;
+        uint16_t attribute;
+        size_t length;
+    } all[] = {{"size", NFTNL_SET_DESC_SIZE, 4},     {"flags", NFTNL_SET_FLAGS, 4},
+               {"policy", NFTNL_SET_POLICY, 4},      {"key-type", NFTNL_SET_KEY_TYPE, 4},
+               {"key-length", NFTNL_SET_KEY_LEN, 4}, {"value-type", NFTNL_SET_DATA_TYPE, 4},
+               {"timeout", NFTNL_SET_TIMEOUT, 8},    {"gc-interval", NFTNL_SET_GC_INTERVAL, 4},
+               {"user-data", NFTNL_SET_USERDATA, 8}};
+    const char *set = script_word(&words), *what = script_word(&words);
+    const uint32_t number = (uint32_t)atoi(words);
+    const uint64_t wide = number;
+    size_t i = 0;
+    while (strcmp(what, all[i].name) != 0)
+        ck_assert_uint_lt(++i, COUNT(all));
+    fake_kernel_declare(family, set, all[i].attribute,
+                        all[i].length == sizeof(wide) ? (const void *)&wide : &number,
+                        all[i].length);
+}
+
 COMMAND(dormant)
 {
     fake_kernel_set_flags(family, NFT_TABLE_DORMANT);
@@ -313,7 +337,7 @@ static int error_in_words(const char *name)
 
 COMMAND(fail)
 {
-    static const char *const faults[] = {"refuses", "busy", "memory", "loses-answer"};
+    static const char *const faults[] = {"refuses", "busy", "memory", "buffers", "loses-answer"};
     const unsigned nth = script_number(&words, 1);
     int fault = 0;
     while (strcmp(words, faults[fault]) != 0)
@@ -437,11 +461,11 @@ COMMAND(tear)
     fake_kernel_tear_reads(script_number(&words, 0));
 }
 
-/* "refuse-reads NTH N [tables]" */
+/* "refuse-reads NTH N [tables]"; with ENOBUFS if the table may be looked for. */
 COMMAND(refuse_reads)
 {
     const unsigned nth = script_number(&words, 1), n = script_number(&words, 1);
-    fake_kernel_refuse_reads(nth, n, *words);
+    fake_kernel_refuse_reads(nth, n, *words, *words ? EINTR : ENOBUFS);
 }
 
 static char intrusion[64];

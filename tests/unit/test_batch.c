@@ -82,6 +82,11 @@ TEST(long_lists_are_split)
     const uint32_t n = 20000;
     for (uint32_t i = 0; i < n; i++)
         element(ELEMENT_ADD, "a", i);
+    ck_assert_uint_eq(batch.cuts.n, 0); /* one transaction */
+    nft_batch_clear(&batch);
+    batch.piece = SIZE_MAX;
+    for (uint32_t i = 0; i < n; i++)
+        element(ELEMENT_ADD, "a", i);
     ck_assert_uint_gt(strlen(kinds()), 8); /* 28 bytes each: 560,000 bytes */
     ck_assert_uint_lt(strlen(kinds()), 11);
     uint32_t next = 0;

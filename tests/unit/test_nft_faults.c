@@ -98,13 +98,24 @@ static int errno_of(const char *name)
     return all[i].number;
 }
 
-/* pieces FIRST: 40 elements that may go one by one. */
-COMMAND(pieces)
+/* pieces FIRST: 40 elements that may go one by one; in "whole FIRST" they may not. */
+static void put_forty(const char *words, size_t piece)
 {
+    batch.piece = piece;
     for (int i = 0, first = atoi(words); i < 40; i++) {
         put("+ rejected_ports p%d", first + i);
         nft_batch_may_cut(&batch);
     }
+}
+
+COMMAND(pieces)
+{
+    put_forty(words, SIZE_MAX);
+}
+
+COMMAND(whole)
+{
+    put_forty(words, 0);
 }
 
 /* 1 and 2 are there: adding 1 with another value and deleting 40 and 50 is rejected. */

@@ -292,6 +292,7 @@ TEST(a_batch_larger_than_the_send_buffer_is_cut)
     size_t limit = send_limit();
     uint32_t n = 0;
     begin(FAMILY_IPV6);
+    batch.piece = SIZE_MAX;
     while (batch.used < limit + limit / 4)
         big_slot(n++);
     ck_assert_uint_ge(n, 5000);
@@ -310,17 +311,22 @@ TEST(a_batch_larger_than_the_send_buffer_is_cut)
     free(marks);
 }
 
-TEST(what_cannot_be_cut_is_not_sent)
+/* Nor what may not be cut. */
+TESTS(what_cannot_be_cut_is_not_sent, 2)
 {
     size_t limit = send_limit();
     begin(FAMILY_IPV6);
+    batch.piece = _i ? SIZE_MAX : 0;
     for (uint32_t n = 0; batch.used < limit; n++) {
-        big_slot(n); /* sets in turn: each element is a message, none may be cut off */
-        put("+ rejected_ports p99");
+        big_slot(n);
+        if (_i) /* sets in turn: each element is a message, none may be cut off */
+            put("+ rejected_ports p99");
     }
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
     ck_assert_ptr_nonnull(strstr(err.text, "send buffer"));
     ck_assert_ptr_nonnull(strstr(err.text, "too small"));
+    ck_assert_ptr_nonnull(strstr(err.text, "net.core.wmem_max"));
+    ck_assert(batch.nothing_applied && batch.short_of_memory);
     error_clear(&err);
     nft_batch_clear(&batch);
     ck_assert_uint_eq(size_of("rejected_ports"), 1);

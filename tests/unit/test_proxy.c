@@ -324,7 +324,7 @@ COMMAND(fail)
 /* So many reads, those of tables too. */
 COMMAND(unreadable)
 {
-    fake_kernel_refuse_reads(1, (unsigned)atoi(words), true);
+    fake_kernel_refuse_reads(1, (unsigned)atoi(words), true, EINTR);
 }
 
 COMMAND(reject)

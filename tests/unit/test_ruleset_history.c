@@ -34,6 +34,10 @@ static uint32_t begrudged[32];  /* numbers of service ports, likewise */
 static size_t n_begrudged;
 static bool crowded; /* a set or the chains: that may hit anybody */
 
+/* Another program damaged the table, or it is of a process with other flags. Whatever cannot be
+ * read or sent is no reason. */
+static bool may_be_replaced;
+
 /* ---- telling ---- */
 
 static bool asks_for(const struct desired_frontend *f, bool local)
@@ -515,6 +519,7 @@ static void commit_somehow(unsigned odds)
         fail_somehow(odds);
     int result = try_commit(NULL);
     ck_assert(!refusing || crowded || in_pieces || result == 0);
+    ck_assert(may_be_replaced || ruleset_stats(ruleset)->replaced == 0);
     if (result == 0) {
         check_each();
     } else {
@@ -609,10 +614,15 @@ static void damage(void)
 
 static void restart_somehow(void)
 {
-    if (!refuses && below(4) == 0)
+    may_be_replaced = may_be_replaced && !ruleset->kernel_known;
+    if (!refuses && below(4) == 0) {
         damage();
-    if (below(8) == 0)
+        may_be_replaced = true;
+    }
+    if (below(8) == 0) {
         config.detector = config.detector == DETECT_CIDRS ? DETECT_NONE : DETECT_CIDRS;
+        may_be_replaced = true;
+    }
     ruleset_free(ruleset);
     ruleset = new_ruleset();
     forget_in_force();
@@ -689,7 +699,7 @@ static void begin_history(int which)
     memset(touched, 0, sizeof(touched));
     n_begrudged = 0;
     forget_in_force();
-    crowded = false;
+    crowded = may_be_replaced = false;
     in_pieces = which % 4 >= 2;
     fake_kernel_cut(in_pieces);
     begin(which % FAMILY_COUNT);
