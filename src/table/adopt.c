@@ -3,7 +3,7 @@
  * Adopts a table: at startup, when one may exist from the previous process, and after a failed
  * commit, when its state is uncertain. All of it is read back, in pieces between turns of the loop:
  *
- *     LOOK -> FORGET -> COUNT -> KEYS -> DUMP -> COUNT ... -> RULES -> COMPARE -> known
+ *     LOOK -> DECLARATIONS -> FORGET -> COUNT -> KEYS -> DUMP -> COUNT ... -> RULES -> COMPARE
  *
  * reading.c has the states of a set. Nothing is committed meanwhile; desired state may change.
  */
@@ -62,21 +62,6 @@ static void log_found(const struct ruleset *rs, const char *what, size_t element
     else
         log_debug(2, "ruleset", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
                   elements);
-}
-
-/* Whether maps and sets have our declarations. Others are logged. */
-static int check_declarations(const struct ruleset *rs, struct nft_socket *socket, bool *ours,
-                              struct error *err)
-{
-    char *difference;
-    if (declarations_check(rs, socket, &difference, err))
-        return -1;
-    *ours = !difference;
-    if (difference)
-        log_warn("ruleset", "family=%s replacing the table: %s", nft_family_name(rs->family),
-                 difference);
-    free(difference);
-    return 0;
 }
 
 /* Whether the table has our maps and sets, and is ownable if configured. An existing table cannot
@@ -184,18 +169,45 @@ static void finish(struct ruleset *rs, bool ours)
     enter(rs, ADOPTION_LOOK);
 }
 
-/* Reads the table, or makes it. */
-static void begin_anew(struct ruleset *rs, bool ours)
+/* What was applied is forgotten: reads the table, or makes it. */
+static void read_or_make(struct ruleset *rs)
+{
+    if (rs->adoption.ours)
+        enter(rs, ADOPTION_COUNT);
+    else
+        finish(rs, false);
+}
+
+static void forget(struct ruleset *rs, bool ours)
 {
     rs->adoption.ours = ours;
     rs->adoption.ports = false;
     if (rs->has_applied)
         enter(rs, ADOPTION_FORGET);
-    else if (ours)
-        enter(rs, ADOPTION_COUNT);
     else
-        finish(rs, false);
+        read_or_make(rs);
     rs->has_applied = true;
+}
+
+static void begin_anew(struct ruleset *rs, bool ours)
+{
+    if (ours)
+        enter(rs, ADOPTION_DECLARATIONS);
+    else
+        forget(rs, false);
+}
+
+static int check_declarations(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+{
+    char *difference;
+    if (declarations_check(rs, socket, &difference, err))
+        return -1;
+    if (difference)
+        log_warn("ruleset", "family=%s replacing the table: %s", nft_family_name(rs->family),
+                 difference);
+    forget(rs, !difference);
+    free(difference);
+    return 0;
 }
 
 static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *err)
@@ -203,8 +215,7 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
     bool ours;
     rs->adoption.tries = 0;
     rs->strangers_stay = false;
-    if (look(rs, socket, &rs->adoption.exists, &ours, err) ||
-        (ours && check_declarations(rs, socket, &ours, err)))
+    if (look(rs, socket, &rs->adoption.exists, &ours, err))
         return -1;
     begin_anew(rs, ours);
     return 0;
@@ -222,10 +233,7 @@ static void forget_some(struct ruleset *rs)
         a->at = hash_table_scan(a->ports ? &rs->ports : &rs->frontends, a->at, forget_entry, rs);
         if (a->at == 0 && a->ports) {
             forget_others(rs);
-            if (a->ours)
-                enter(rs, ADOPTION_COUNT);
-            else
-                finish(rs, false);
+            read_or_make(rs);
             return;
         }
         a->ports = a->ports || a->at == 0;
@@ -287,6 +295,8 @@ static int step(struct ruleset *rs, struct nft_socket *socket, double now, struc
     switch (rs->adoption.state) {
     case ADOPTION_LOOK:
         return begin(rs, socket, err);
+    case ADOPTION_DECLARATIONS:
+        return check_declarations(rs, socket, err);
     case ADOPTION_FORGET:
         forget_some(rs);
         return 0;
@@ -300,8 +310,8 @@ static int step(struct ruleset *rs, struct nft_socket *socket, double now, struc
     }
 }
 
-/* After a failure: reads all of it again, or gives up for now. False: gave up. The table is replaced
- * for what it has, never for what could not be read. */
+/* After a failure: reads all of it again, or gives up for now. False: gave up. The table is
+ * replaced for what it has, never for what could not be read. */
 static bool try_again(struct ruleset *rs, struct error *err)
 {
     const enum adoption_state failed = rs->adoption.state;

@@ -163,13 +163,14 @@ struct recheck {
 };
 
 enum adoption_state {
-    ADOPTION_LOOK,   /* not begun: is there a table of ours? */
-    ADOPTION_FORGET, /* what was applied, entry by entry */
-    ADOPTION_COUNT,  /* the next set: how large is it? */
-    ADOPTION_KEYS,   /* its elements are read by the keys that they should have */
-    ADOPTION_DUMP,   /* all of its elements are read */
-    ADOPTION_RULES,  /* all sets are read: repair the rules */
-    ADOPTION_COMPARE /* entries that are as desired become clean */
+    ADOPTION_LOOK,         /* not begun: is there a table of ours? */
+    ADOPTION_DECLARATIONS, /* are its maps and sets declared as ours? Others are logged */
+    ADOPTION_FORGET,       /* what was applied, entry by entry */
+    ADOPTION_COUNT,        /* the next set: how large is it? */
+    ADOPTION_KEYS,         /* its elements are read by the keys that they should have */
+    ADOPTION_DUMP,         /* all of its elements are read */
+    ADOPTION_RULES,        /* all sets are read: repair the rules */
+    ADOPTION_COMPARE       /* entries that are as desired become clean */
 };
 
 /* Contents of a table as found. */
