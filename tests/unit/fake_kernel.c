@@ -27,7 +27,7 @@ static struct fake_kernel {
     unsigned reads_before, reads_refused;
     bool tables_refused;
     int reads_errno;
-    unsigned reads_torn;
+    unsigned reads_whole, reads_torn;
     bool churns;
     uint32_t others; /* transactions that are not about our tables */
     bool counts_untold;
@@ -277,7 +277,7 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     list_elements(set, &refs);
     bool refused_now = read_is_refused();
     size_t shown = refused_now ? refs.n / 2 : refs.n;
-    bool torn = kernel.reads_torn > 0 && shown > 0;
+    bool torn = kernel.reads_torn > 0 && shown > 0 && !(kernel.reads_whole && kernel.reads_whole--);
     if (torn && shown > 1)
         shown--;
     for (size_t i = 0; i < shown; i++)
@@ -512,8 +512,9 @@ bool fake_kernel_spare(void)
     return due;
 }
 
-void fake_kernel_tear_reads(unsigned n)
+void fake_kernel_tear_reads(unsigned nth, unsigned n)
 {
+    kernel.reads_whole = nth - 1;
     kernel.reads_torn = n;
 }
 

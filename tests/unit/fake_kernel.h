@@ -126,9 +126,9 @@ bool fake_kernel_spare(void);
  * @why; those of a table too if @tables. */
 void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables, int why);
 
-/** The next @n reads of sets that have elements give one of them twice and leave one out, as the
- * kernel may while it moves them to a larger hash table. */
-void fake_kernel_tear_reads(unsigned n);
+/** The @nth read of sets that have elements from now and the @n - 1 after it give one of them twice
+ * and leave one out, as the kernel may while it moves them to a larger hash table. */
+void fake_kernel_tear_reads(unsigned nth, unsigned n);
 
 /** Whether other tables change all the time, so that no two looks at the generation agree. */
 void fake_kernel_churn(bool on);

@@ -40,13 +40,13 @@ static inline void fail_somehow(unsigned odds)
     if (below(odds) == 0)
         fake_kernel_refuse_reads(nth, n, kind, whys[(nth + n) % 3]);
     if (below(odds) == 0)
-        fake_kernel_tear_reads(torn);
+        fake_kernel_tear_reads(1, torn);
 }
 
 /* Takes back what is still to come of it. Returns whether something was. */
 static inline bool fail_no_more(void)
 {
-    fake_kernel_tear_reads(0);
+    fake_kernel_tear_reads(1, 0);
     return fake_kernel_spare();
 }
 

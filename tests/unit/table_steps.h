@@ -458,7 +458,7 @@ COMMAND(lack)
 
 COMMAND(tear)
 {
-    fake_kernel_tear_reads(script_number(&words, 0));
+    fake_kernel_tear_reads(1, script_number(&words, 0));
 }
 
 /* "refuse-reads NTH N [tables]"; with ENOBUFS if the table may be looked for. */
