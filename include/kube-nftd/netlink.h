@@ -69,6 +69,14 @@ int netlink_receive(struct netlink_reply *reply);
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
                 bool *interrupted);
 
+/** Whether a call that failed for @why may succeed at once if it is made again: it was interrupted,
+ * or lacked memory or room in a buffer. */
+bool netlink_is_transient(int why);
+
+/** Throws away what is queued: late answers, which the next request would read. @buffer is scratch.
+ */
+void netlink_drain(struct mnl_socket *nl, void *buffer, size_t size);
+
 /** AF_INET or AF_INET6; NFPROTO_IPV4 and NFPROTO_IPV6 have the same values. */
 uint8_t netlink_family(enum family family);
 

@@ -64,8 +64,8 @@ static int on_address(const struct nlmsghdr *header, void *data)
     return MNL_CB_OK;
 }
 
-/* Reads until a read is not interrupted, READS_AT_ONCE times at most. After an interrupted read the
- * addresses found are valid, but some may be missing. 0 or an errno. */
+/* Reads until a read is not interrupted and does not fail, READS_AT_ONCE times at most. After an
+ * interrupted read the addresses found are valid, but some may be missing. 0 or an errno. */
 static int read_addresses(struct address_monitor *m, address_vec found[FAMILY_COUNT],
                           bool *interrupted)
 {
@@ -73,7 +73,8 @@ static int read_addresses(struct address_monitor *m, address_vec found[FAMILY_CO
     const struct ifaddrmsg both = {.ifa_family = AF_UNSPEC};
     int why = 0;
     *interrupted = true;
-    for (int i = 0; i < READS_AT_ONCE && why == 0 && *interrupted; i++) {
+    for (int i = 0; i < READS_AT_ONCE && (netlink_is_transient(why) || (why == 0 && *interrupted));
+         i++) {
         *interrupted = false;
         for (int family = 0; family < FAMILY_COUNT; family++)
             vec_clear(&found[family]);

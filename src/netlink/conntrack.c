@@ -65,6 +65,9 @@ void conntrack_close(struct conntrack *c)
     free(c);
 }
 
+/* Attempts: whoever opens the socket does without it after a failure. */
+#define COUNT_TRIES 8
+
 static int on_count(const struct nlmsghdr *answer, void *data)
 {
     *(uint32_t *)data = netlink_number(nfnl_attribute(answer, CTA_STATS_GLOBAL_ENTRIES), 0);
@@ -74,8 +77,10 @@ static int on_count(const struct nlmsghdr *answer, void *data)
 int conntrack_count(struct conntrack *c, uint32_t *n, struct error *err)
 {
     char buffer[REQUEST_ROOM] = {0};
+    int why = EINTR;
     *n = 0;
-    int why = netlink_ask(c->nl,
+    for (int i = 0; i < COUNT_TRIES && netlink_is_transient(why); i++)
+        why = netlink_ask(c->nl,
                           conntrack_request(buffer, IPCTNL_MSG_CT_GET_STATS, NLM_F_ACK,
                                             NFPROTO_UNSPEC, ++c->sequence),
                           on_count, n, NULL);

@@ -94,6 +94,19 @@ int netlink_receive(struct netlink_reply *reply)
     return 1;
 }
 
+bool netlink_is_transient(int why)
+{
+    return why == EINTR || why == ENOBUFS || why == ENOMEM;
+}
+
+void netlink_drain(struct mnl_socket *nl, void *buffer, size_t size)
+{
+    ssize_t n;
+    do
+        n = recv(mnl_socket_get_fd(nl), buffer, size, MSG_DONTWAIT);
+    while (n > 0 || (n < 0 && netlink_is_transient(errno)));
+}
+
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
                 bool *interrupted)
 {
@@ -112,9 +125,8 @@ int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t 
     int why = result < 0 ? errno : reply.interrupted && !interrupted ? EINTR : 0;
     if (interrupted && reply.interrupted)
         *interrupted = true;
-    ssize_t rest = why ? 1 : 0; /* drain it, or the next request would read it */
-    while (rest > 0 || (rest < 0 && (errno == EINTR || errno == ENOBUFS)))
-        rest = recv(mnl_socket_get_fd(nl), reply.buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    if (why)
+        netlink_drain(nl, reply.buffer, BUFFER_SIZE);
     free(reply.buffer);
     return why;
 }

@@ -146,7 +146,7 @@ static int read_answers(struct nft_socket *s, struct nft_batch *batch, size_t fr
             recv(mnl_socket_get_fd(s->nl), s->answers, ANSWERS_SIZE, MSG_DONTWAIT | MSG_TRUNC);
         why = n < 0 ? errno : n == 0 ? EAGAIN : 0;
         lost = lost || why == ENOBUFS || n > (ssize_t)ANSWERS_SIZE;
-        if (why && why != EINTR && why != ENOBUFS) /* after ENOBUFS the queue can still be read */
+        if (why && !netlink_is_transient(why)) /* after ENOBUFS the queue can still be read */
             break;
         size_t length = why ? 0 : (size_t)n < ANSWERS_SIZE ? (size_t)n : ANSWERS_SIZE;
         netlink_each (answer, s->answers, length) {
@@ -161,6 +161,8 @@ static int read_answers(struct nft_socket *s, struct nft_batch *batch, size_t fr
             from = message == NFT_NO_MESSAGE ? from : message; /* answers come in order */
         }
     }
+    if (!acknowledged)
+        netlink_drain(s->nl, s->answers, ANSWERS_SIZE);
     if (batch->rejections.n > 0)
         return rejected(batch, err);
     if (acknowledged)

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Netlink calls that fail at random. The linker puts these before those of libc and libmnl in the
+ * program kube-nftd-faulty, which is otherwise the daemon; the daemon itself has nothing of this.
+ *
+ *     NETLINK_FAULTS=SEED/N    one call in N fails; without it a seed by chance, and N is 50
+ *
+ * Some faults begin a burst, as when memory is short: one call in BURST_ODDS fails for a while.
+ *
+ * What happens is what kernels do: a call is interrupted, or lacks memory or room in a buffer; a
+ * datagram, the answer to a request, or the rest of a dump is lost. Each fault is one that the
+ * kernel reports, or that can be told from the missing end of an answer.
+ */
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#define STANDARD_ODDS 50
+#define MOST_SOCKETS 1024
+#define BURSTS 4 /* one fault in so many begins one */
+#define BURST_ODDS 3
+#define BURST_CALLS 40
+
+static unsigned seed, odds = STANDARD_ODDS, burst; /* calls that are left of it */
+
+/* By descriptor: the answers to the last request are lost after so many datagrams. That of a
+ * transaction may be lost without a word. */
+static struct {
+    bool lossy, silent;
+    unsigned after;
+} sockets[MOST_SOCKETS];
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *text = getenv("NETLINK_FAULTS");
+    if (!text || sscanf(text, "%u/%u", &seed, &odds) < 1)
+        if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+            abort();
+    if (odds == 0)
+        odds = STANDARD_ODDS;
+    fprintf(stderr, "netlink faults: NETLINK_FAULTS=%u/%u\n", seed, odds);
+}
+
+static unsigned below(unsigned n)
+{
+    return (unsigned)rand_r(&seed) % n;
+}
+
+static bool is_due(void)
+{
+    const bool due = below(burst > 0 ? BURST_ODDS : odds) == 0;
+    burst -= burst > 0;
+    if (due && burst == 0 && below(BURSTS) == 0)
+        burst = BURST_CALLS;
+    return due;
+}
+
+static bool is_netlink(int fd)
+{
+    int domain = 0;
+    socklen_t length = sizeof(domain);
+    return fd >= 0 && fd < MOST_SOCKETS &&
+           getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_NETLINK;
+}
+
+static int some_errno(void)
+{
+    static const int all[] = {EINTR, ENOBUFS, ENOMEM};
+    return all[below(3)];
+}
+
+/* Whether the request cannot be sent. It may also lose its answer. */
+static bool request_fails(int fd, bool transaction)
+{
+    if (!is_netlink(fd))
+        return false;
+    sockets[fd].lossy = false;
+    if (!is_due())
+        return false;
+    if (below(2)) {
+        sockets[fd].lossy = true;
+        sockets[fd].silent = transaction && below(2);
+        sockets[fd].after = below(3);
+        return false;
+    }
+    errno = some_errno();
+    return true;
+}
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __real_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length);
+ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length);
+ssize_t __real_recv(int fd, void *buffer, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return request_fails(fd, true) ? -1 : __real_sendmsg(fd, message, flags);
+}
+
+ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length)
+{
+    return request_fails(mnl_socket_get_fd(nl), false)
+               ? -1
+               : __real_mnl_socket_sendto(nl, bytes, length);
+}
+
+/* Throws away what is left of the answers. */
+static ssize_t lose_answers(int fd, void *buffer, size_t size, int flags)
+{
+    sockets[fd].lossy = false;
+    while (__real_recv(fd, buffer, size, flags | MSG_DONTWAIT) > 0)
+        continue;
+    errno = sockets[fd].silent ? EAGAIN : ENOBUFS;
+    return -1;
+}
+
+ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
+{
+    if (!is_netlink(fd))
+        return __real_recv(fd, buffer, size, flags);
+    if (sockets[fd].lossy && sockets[fd].after-- == 0)
+        return lose_answers(fd, buffer, size, flags);
+    if (!is_due())
+        return __real_recv(fd, buffer, size, flags);
+    errno = some_errno();
+    if (errno == ENOBUFS && below(2)) { /* with one datagram less */
+        __real_recv(fd, buffer, size, flags | MSG_DONTWAIT);
+        errno = ENOBUFS;
+    }
+    return -1;
+}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Netlink calls that fail at random, in kube-nftd-faulty (tests/faults): interrupted, without memory or buffers, answers
+and the rest of dumps lost. tests/run plays scenarios with it, too."""
+
+import random
+import signal
+
+import pytest
+
+import daemon
+from daemon import BINARY, wait_for
+from scenario import Traffic, Web, running
+
+ROUNDS = 60
+
+
+@pytest.fixture
+def faulty(lab, tmp_path, monkeypatch, owner):
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"NETLINK_FAULTS={seed}/100")  # shown if the test failed
+    monkeypatch.setenv("NETLINK_FAULTS", f"{seed}/100")
+    monkeypatch.setattr(daemon, "BINARY", BINARY.parent / "tests/kube-nftd-faulty")
+    with running(lab, tmp_path, "--table-owner", owner) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("owner", ["auto", "off"])
+def test_a_table_is_never_replaced_for_what_fails(faulty, owner, family):
+    """Services come and go, and so does the daemon. What stays is served all the time, and what is wished is in force
+    in the end."""
+    proxy, steady = faulty, Web(faulty, family, "TCP")
+    others = [Web(proxy, family, "TCP", name=f"other-{i}") for i in range(3)]
+    steady.publish("a", "b")
+    with Traffic(proxy.lab, proxy.lab.client, *steady.call()) as traffic:
+        for i in range(ROUNDS):
+            others[i % 3].publish(*("ab", "b", "abc", "c")[i % 4])
+            if i % 4 == 3:
+                proxy.daemon.stop((signal.SIGKILL, signal.SIGTERM)[i // 4 % 2])
+                proxy.daemon.start()
+        wait_for(lambda: traffic.answers.total() > 100, "there is traffic")
+    assert set(traffic.answers) == {"a", "b"}
+    assert "replacing" not in proxy.daemon.log()
+    for other, pods in zip(others, ("abc", "c", "ab"), strict=True):
+        other.put_endpoints(**dict.fromkeys(pods, "ready"))
+        other.settle(*pods)
