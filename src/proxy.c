@@ -32,12 +32,14 @@ static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
     struct proxy *proxy = ctx;
     if (proxy->config.flows)
-        flow_cleaner_set(proxy->config.flows, frontend, false, NULL, 0);
+        flow_cleaner_set(proxy->config.flows, frontend, 0);
 }
 
-/* Whether the previous rules of @frontend may still route flows. */
-static bool is_outdated(const void *ruleset, const struct frontend *frontend)
+/* Whether the previous rules of @frontend, or of the service port @id, may still route flows. */
+static bool is_outdated(const void *ruleset, const struct frontend *frontend, uint32_t id)
 {
+    if (!frontend)
+        return ruleset_port_is_waiting(ruleset, id) || ruleset_port_is_rejected(ruleset, id);
     return ruleset_is_waiting(ruleset, frontend) || ruleset_is_rejected(ruleset, frontend);
 }
 

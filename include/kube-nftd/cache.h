@@ -47,9 +47,11 @@ const void *object_store_get(const struct object_store *store, const char *id);
 
 struct object_counts object_store_counts(const struct object_store *store);
 
-/** The versions of a Service. False if neither the store nor the kernel's tables know it. */
+/** The versions of a Service. False if neither the store nor the kernel's tables know it.
+ * @applied  the families in which all changes of this object are applied, though those of others
+ * may not be: see caches_applied(); NULL: none is known */
 bool object_store_versions(const struct object_store *store, const char *id,
-                           struct object_versions *out);
+                           const bool applied[FAMILY_COUNT], struct object_versions *out);
 
 /* ---- EndpointSlices ---- */
 
@@ -130,9 +132,9 @@ const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice
                                                      const char *service_id, size_t i);
 
 /** Appends the versions of a Service's slices to @out: its current slices first, then former ones
- * and those whose last version failed to decode. */
+ * and those whose last version failed to decode. @applied as for object_store_versions(). */
 void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,
-                                   object_versions_vec *out);
+                                   const bool applied[FAMILY_COUNT], object_versions_vec *out);
 
 /* ---- all caches ---- */
 

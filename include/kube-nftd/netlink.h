@@ -429,13 +429,15 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
  * ---- stale UDP flows: flow_cleaner.c, conntrack.c ----
  *
  * Deletes conntrack entries of UDP flows whose backend is no longer in use (docs/behaviour.md 5.1),
- * so that clients that keep their socket reach a new one.
+ * so that clients that keep their socket reach a new one. Frontends lead to service ports, which
+ * have the backends.
  *
- * A scan covers only frontends that changed since their last clean scan. It streams the kernel's
- * table through one buffer, one piece per loop iteration, so it never delays rule updates.
+ * A scan covers only frontends that changed, or whose service port did, since their last clean
+ * scan. It streams the kernel's table through one buffer, one piece per loop iteration, so it never
+ * delays rule updates.
  *
  * A flow to a frontend (its original destination) is stale if the source of its replies, address
- * and port, is not a serving backend and
+ * and port, is not a backend in use and
  *
  *     - the frontend is claimed, whether or not the flow is translated: a client may have sent to
  *       the address before the service existed, and its flow would bypass the service;
@@ -455,8 +457,9 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
 
 struct flow_cleaner;
 
-/* Whether the latest change of @frontend is not applied: pending, or rejected by the kernel. */
-typedef bool (*flow_not_applied_fn)(const void *ctx, const struct frontend *frontend);
+/* Whether the latest change of @frontend, or of the service port @id if that is NULL, is not
+ * applied: pending, or rejected by the kernel. */
+typedef bool (*flow_not_applied_fn)(const void *ctx, const struct frontend *frontend, uint32_t id);
 
 /* Counters of one family. */
 struct flow_cleaner_stats {
@@ -470,12 +473,19 @@ struct flow_cleaner_stats {
 struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err);
 void flow_cleaner_free(struct flow_cleaner *cleaner);
 
-/** Sets the @n @serving backends (sorted by backend_compare, copied) of @frontend. @claimed is
- * false if no service has the frontend any more. Protocols other than UDP are ignored. */
-void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                      const struct backend *serving, size_t n);
+/** Makes the UDP @frontend lead to the service port @id; 0: no service has it any more. */
+void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, uint32_t id);
 
-/** flow_cleaner_run() skips the frontends of @family for which @fn returns true. */
+/** Sets the @n backends in use (sorted by backend_compare, copied) of the UDP service port @id,
+ * which is not 0. */
+void flow_cleaner_set_port(struct flow_cleaner *cleaner, enum family family, uint32_t id,
+                           const struct backend *in_use, size_t n);
+
+/** Forgets a service port as soon as no frontend leads there. */
+void flow_cleaner_remove_port(struct flow_cleaner *cleaner, enum family family, uint32_t id);
+
+/** flow_cleaner_run() skips the frontends and service ports of @family for which @fn returns true.
+ */
 void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family, flow_not_applied_fn fn,
                        const void *ctx);
 

@@ -88,6 +88,10 @@ enum endpoint_verdict {
     VERDICT_ZONE_HINT,   /* only other endpoints have hints for this zone */
 };
 
+/** Whether an endpoint with these flags (of enum endpoint_flag) keeps its flows: it is ready and
+ * takes new connections somewhere, or serves old ones at least (docs/behaviour.md 5.1). */
+bool endpoint_is_in_use(uint8_t flags);
+
 /** The verdicts on one endpoint for the Cluster set and the Local set. */
 void endpoint_verdicts(const struct endpoint *endpoint, const struct location *here,
                        const struct selection_basis *basis, enum endpoint_verdict *cluster,
@@ -101,30 +105,40 @@ void endpoint_verdicts(const struct endpoint *endpoint, const struct location *h
  * has one.
  */
 struct port_state {
-    struct service_state *owner;  /* NULL: removed */
+    struct service_state *owner;
     struct port_state *next;      /* of the same Service, by family, protocol, name and index */
     struct claim *claims;         /* chained by next_of_port */
     struct port_details *details; /* of src/policy/state.h; may be NULL */
     uint32_t index : 24;          /* in the Service's ports */
     uint32_t protocol : 8;
     uint32_t id;        /* of its routes: unique, never 0 */
-    uint32_t renewed;   /* frontends claimed so far by claims_renew() */
+    uint32_t renewed;   /* frontends claimed so far, while its claims are renewed */
     uint8_t few[SORTS]; /* struct selection_counts, unless details has them */
     uint8_t few_held;   /* endpoints passed to the table, likewise */
     uint8_t family : 1;
-    bool renew : 1;          /* renew its claims; never set on a removed port */
-    bool dirty : 1;          /* marked dirty: to be synced */
-    bool whole : 1;          /* sync all endpoints, not only the deltas */
+    bool removed : 1;        /* its Service has it no more: only its claims and routes are left */
+    bool many : 1;           /* as of the last sync: it waits behind ports that cost less */
+    bool dirty : 1;          /* marked dirty: to be synced; the sync does what the next three say */
+    bool renew : 1;          /* renew its claims */
+    bool whole : 1;          /* decide all endpoints, not only the deltas */
+    bool pass : 1;           /* pass on the routes of its frontends */
     bool passed : 1;         /* its backends were passed to the table */
     bool has_any : 1;        /* selection.has_any of the last decision */
     bool lacks_internal : 1; /* as counted in policy_view.without_local */
     bool lacks_external : 1;
 };
 
+/* Dirty ports and frontends wait in one of two queues, so that Services with few frontends do not
+ * wait for those with many. A frontend may be in both. */
+enum queue { QUEUE_FEW, QUEUE_MANY, QUEUES };
+
 struct service_state {
     struct hash_link link;         /* by service->id */
     const struct service *service; /* borrowed from the service cache */
-    struct port_state *ports;
+    struct port_state *ports;      /* those that are not removed */
+    uint64_t
+        marked[QUEUES]; /* its dirty frontends are among the first so many of each queue ever */
+    uint32_t n_removed; /* ports */
 };
 
 typedef VEC(struct port_state *) port_state_vec;
@@ -150,9 +164,8 @@ enum claim_kind {
 /* A service port's claim to a frontend. */
 struct claim {
     struct port_state *port;
-    struct frontend_state *target;
+    struct frontend_state *target; /* NULL: void, as its port is removed */
     struct claim *next_of_port;
-    struct claim *next_of_target;
     uint8_t kinds;   /* of enum claim_kind; 0: new, does not count yet */
     uint8_t renewed; /* the next kinds, while the port's claims are renewed */
     bool logged;     /* logged as losing to the current winner */
@@ -163,14 +176,24 @@ struct frontend_state {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
     uint32_t n_claims : 27;
-    uint32_t queued : 2;  /* bit set of the queues it is in, possibly without dirty */
-    bool dirty : 1;       /* marked dirty: to be decided on its own, not with its only port */
-    bool reserved : 1;    /* last decision: reserved for the API server, no winner */
-    bool passed : 1;      /* passed to the table */
-    struct claim *claims; /* chained by next_of_target */
-    const struct port_state *winner; /* of the last decision; NULL: none, or removed since */
-    uint64_t serving;                /* fingerprint of the endpoints passed to the flow cleaner */
+    uint32_t queued : 2; /* bit set of the queues it is in, possibly without dirty */
+    bool dirty : 1;      /* marked dirty: to be decided on its own, not with its only port */
+    bool reserved : 1;   /* last decision: reserved for the API server, no winner */
+    bool passed : 1;     /* passed to the table */
+    union {
+        struct claim *claim;   /* if it is the only one */
+        struct claim **claims; /* the best first; room for the next power of two */
+    };
+    const struct claim *winner; /* of the last decision; NULL: none, or dropped since */
+    struct claim
+        *mine[QUEUES]; /* found or added by the latest renewal in each queue; may be NULL */
 };
+
+/** The n_claims claims of a frontend, the best first. Those of removed ports may be among them. */
+struct claim *const *frontend_claims(const struct frontend_state *target);
+
+/** The winner of the last decision, unless its port was removed since. NULL: none. */
+const struct claim *frontend_winner(const struct frontend_state *target);
 
 /** Why @winner goes before @loser, as a predicate: "is older". */
 const char *claims_reason(const struct claim *winner, const struct claim *loser);
@@ -194,7 +217,7 @@ struct decision {
     backend_vec cluster;      /* the Cluster set, if the port needs it (docs/behaviour.md 3.2) */
     backend_vec local;        /* the Local set, likewise */
     backend_vec hairpins;     /* backends of either set on this node */
-    backend_vec serving;      /* serving, whether ready, terminating or neither; UDP only */
+    backend_vec in_use;       /* that keep their flows: endpoint_is_in_use(); UDP only */
     const range_vec *sources; /* allowed to reach load-balancer IPs; NULL: all */
     range_vec wider_sources;
     VEC(uint8_t) sets;
@@ -279,8 +302,10 @@ void policy_sync(struct policy *policy);
  */
 bool policy_sync_some(struct policy *policy, size_t most);
 
-/** Whether a current port or frontend of a Service is not applied yet in @family: undecided, or
- * pending in the table. @policy is a struct policy; void, to serve as a callback. */
+/** Whether something of a Service, which may be removed, is not applied yet in @family: undecided,
+ * or pending in the table, except for frontends that it lost there: as long as the table applied
+ * all that was passed on, it says whether all is applied. Other Services do not matter. @policy is
+ * a struct policy; void, to serve as a callback. */
 bool policy_service_waits(const void *policy, const char *service_id, enum family family);
 
 /** Reports the dirty health checks of @family, except those of Services that wait. */

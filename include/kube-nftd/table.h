@@ -151,8 +151,10 @@ bool ruleset_knows_kernel(const struct ruleset *ruleset);
  * no commit has recreated it since: nothing is applied. */
 bool ruleset_is_lost(const struct ruleset *ruleset);
 
-/** Whether @frontend or its service port is quarantined; the time of the next retry, or 0. */
+/** Whether @frontend or its service port is quarantined; whether a service port is; the time of the
+ * next retry, or 0. */
 bool ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend);
+bool ruleset_port_is_rejected(const struct ruleset *ruleset, uint32_t id);
 double ruleset_retry_time(const struct ruleset *ruleset);
 
 /** How much of the service port with @id a limit leaves out; 0: nothing. */
@@ -426,6 +428,7 @@ struct table_view {
     bool programmed;     /* table_is_programmed() */
     bool overdue;        /* a change has waited for twice the sync period: the proxy is unhealthy
                           * (docs/behaviour.md 6.2) */
+    bool current;        /* all that was passed to it is applied; more may come for a change */
     double waiting;      /* seconds a change has waited; 0: none waits */
     double last_updated; /* last success, or startup; seconds since 1970 */
     bool previous;       /* nothing is programmed yet, and services of the previous process stay

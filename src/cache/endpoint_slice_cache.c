@@ -149,15 +149,15 @@ void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
 /* ---- queries ---- */
 
 void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,
-                                   object_versions_vec *out)
+                                   const bool applied[FAMILY_COUNT], object_versions_vec *out)
 {
     const struct owner *owner = find_owner(cache, service_id);
     struct object_versions versions;
     if (owner)
         vec_each (&owner->members.by_id, it)
-            if (object_store_versions(cache->store, (*it)->id, &versions))
+            if (object_store_versions(cache->store, (*it)->id, applied, &versions))
                 vec_push(out, versions);
-    store_former_slices(cache->store, service_id, out);
+    store_former_slices(cache->store, service_id, applied, out);
 }
 
 const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice_cache *cache,

@@ -353,7 +353,7 @@ void store_apply(struct object_store *store, const bool applied[FAMILY_COUNT])
 /* ---- queries ---- */
 
 static bool versions_of(const struct object_store *store, const struct entry *entry,
-                        struct object_versions *out)
+                        const bool all_applied[FAMILY_COUNT], struct object_versions *out)
 {
     const struct past *past = entry->past;
     bool rejected = past && object_version_is_set(&past->rejected), any = entry->object || rejected;
@@ -362,7 +362,8 @@ static bool versions_of(const struct object_store *store, const struct entry *en
                                     .received = received,
                                     .rejected = rejected ? &past->rejected : NULL};
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        const bool reached = entry->changed <= store->applied[family];
+        const bool reached =
+            entry->changed <= store->applied[family] || (all_applied && all_applied[family]);
         const struct object_version *before = NULL; /* in the table until the change is applied */
         if (past && !reached && object_version_is_set(&past->programmed[family]))
             before = &past->programmed[family];
@@ -377,10 +378,10 @@ static bool versions_of(const struct object_store *store, const struct entry *en
 }
 
 bool object_store_versions(const struct object_store *store, const char *id,
-                           struct object_versions *out)
+                           const bool applied[FAMILY_COUNT], struct object_versions *out)
 {
     const struct entry *entry = find(store, id);
-    return entry && versions_of(store, entry, out);
+    return entry && versions_of(store, entry, applied, out);
 }
 
 static bool is_text(const char *text, const char *wanted)
@@ -389,7 +390,7 @@ static bool is_text(const char *text, const char *wanted)
 }
 
 void store_former_slices(const struct object_store *store, const char *service_id,
-                         object_versions_vec *out)
+                         const bool applied[FAMILY_COUNT], object_versions_vec *out)
 {
     vec_each (&store->with_past, it) {
         const struct past *past = (*it)->past;
@@ -398,7 +399,7 @@ void store_former_slices(const struct object_store *store, const char *service_i
         bool rejected =
             object_version_is_set(&past->rejected) && is_text(past->rejected_owner, service_id);
         if ((former || rejected) && !is_text(slice_owner((*it)->object), service_id) &&
-            versions_of(store, *it, &versions))
+            versions_of(store, *it, applied, &versions))
             vec_push(out, versions);
     }
 }

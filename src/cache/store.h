@@ -64,7 +64,7 @@ void store_apply(struct object_store *store, const bool applied[FAMILY_COUNT]);
 /** Appends the versions of former slices of a Service, and of those whose last version failed to
  * decode, to @out. */
 void store_former_slices(const struct object_store *store, const char *service_id,
-                         object_versions_vec *out);
+                         const bool applied[FAMILY_COUNT], object_versions_vec *out);
 
 /** The Service that @slice (may be NULL) adds endpoints to; NULL: none. */
 const char *slice_owner(const struct endpoint_slice *slice);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A target is a frontend from its first change to the end of the last scan for it:
+ * Frontends lead to service ports, and both can change. A change of either is
  *
- *     flow_cleaner_set    pending; if it was applied before, a flow has to be stale by both
- *     flow_cleaner_run    applied, a scan is due
- *     on_timer            being scanned
- *     end_scan            forgotten, unless it is pending or another scan is due
+ *     flow_cleaner_set, _set_port    pending
+ *     flow_cleaner_run               applied, a scan is due
+ *     on_timer                       being scanned for
+ *     end_scan                       done, unless another scan is due
+ *
+ * From its application on, flows are judged by it; while it is pending, those that are judged for
+ * another reason have to be stale both with and without it.
  *
  * If a scan found an untranslated flow, more scans follow for some time: an answer in flight when
  * the entry was deleted creates a new one.
@@ -38,29 +41,40 @@
 #define FEW_ENTRIES 4096
 #define ENTRIES_A_FLOW 8
 
-/* Flows to these backends are kept. */
-struct serving {
-    bool claimed;
-    VEC(struct backend) backends; /* sorted */
+/* A frontend or service port. */
+struct target {
+    struct hash_link link; /* by frontend, or id */
+    bool is_port;
+    bool is_pending;
+    bool is_active; /* a scan is due or running: flows are judged by what is applied */
+    bool scanned;   /* by the running scan */
+    bool found;     /* an untranslated flow */
+    unsigned rechecks;
+    double due; /* earliest time of a scan; 0: none is due */
 };
 
-struct target {
-    struct hash_link link; /* by frontend */
+typedef VEC(struct target *) target_vec;
+
+struct port_target {
+    struct target target;
+    uint32_t id;
+    uint32_t refs; /* of frontends: their @applied and @desired */
+    bool removed;
+    backend_vec applied; /* in use, sorted */
+    backend_vec desired; /* while it is pending */
+};
+
+struct frontend_target {
+    struct target target;
     struct frontend frontend;
-    struct serving desired; /* while it is pending */
-    struct serving applied;
-    bool is_pending, is_applied;
-    bool scanned; /* by the running scan */
-    bool found;   /* an untranslated flow */
-    double due;   /* earliest time of a scan; 0: none is due */
-    unsigned rechecks;
+    struct port_target *applied, *desired; /* NULL: no service has it; the same unless pending */
 };
 
 /* The state of a family. */
 struct targets {
-    struct hash_table by_frontend;
-    VEC(struct target *) pending;
-    double due;                      /* the earliest of its targets; 0: none is due */
+    struct hash_table frontends, ports;
+    target_vec pending, active;
+    double due;                      /* the earliest of the active ones; 0: none is due */
     uint64_t flows;                  /* counted by the last scan */
     flow_not_applied_fn not_applied; /* may be NULL */
     const void *ctx;
@@ -85,60 +99,150 @@ struct flow_cleaner {
 
 /* ---- targets ---- */
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key frontend_key(const struct hash_link *link)
 {
-    return (struct hash_key){&((const struct target *)link)->frontend, sizeof(struct frontend)};
+    return hash_key_of_frontend(&((const struct frontend_target *)link)->frontend);
 }
 
-static struct target *find(const struct targets *targets, const struct frontend *frontend)
+static struct hash_key port_key(const struct hash_link *link)
 {
-    return hash_table_find(&targets->by_frontend, key_of,
-                           (struct hash_key){frontend, sizeof(*frontend)});
+    const struct port_target *port = (const struct port_target *)link;
+    return (struct hash_key){&port->id, sizeof(port->id)};
 }
 
-static void forget(struct targets *targets, struct target *target)
+static struct frontend_target *find_frontend(const struct targets *targets,
+                                             const struct frontend *frontend)
 {
-    hash_table_remove(&targets->by_frontend, &target->link);
-    vec_free(&target->desired.backends);
-    vec_free(&target->applied.backends);
-    free(target);
+    return hash_table_find(&targets->frontends, frontend_key, hash_key_of_frontend(frontend));
 }
 
-void flow_cleaner_set(struct flow_cleaner *c, const struct frontend *frontend, bool claimed,
-                      const struct backend *serving, size_t n)
+static struct port_target *find_port(const struct targets *targets, uint32_t id)
 {
-    struct targets *targets = &c->targets[frontend->family];
-    if (frontend->protocol != IPPROTO_UDP)
+    return hash_table_find(&targets->ports, port_key, (struct hash_key){&id, sizeof(id)});
+}
+
+static void free_port(struct targets *targets, struct port_target *port)
+{
+    hash_table_remove(&targets->ports, &port->target.link);
+    vec_free(&port->applied);
+    vec_free(&port->desired);
+    free(port);
+}
+
+static void free_frontend(struct targets *targets, struct frontend_target *frontend)
+{
+    hash_table_remove(&targets->frontends, &frontend->target.link);
+    free(frontend);
+}
+
+static void forget_if_unused(struct targets *targets, struct target *target)
+{
+    struct port_target *port = (struct port_target *)target;
+    struct frontend_target *frontend = (struct frontend_target *)target;
+    if (target->is_pending || target->is_active)
         return;
-    struct target *target = find(targets, frontend);
-    if (!target) {
-        target = xcalloc(1, sizeof(*target));
-        target->frontend = *frontend;
-        hash_table_add(&targets->by_frontend, key_of, &target->link);
-    }
-    target->desired.claimed = claimed;
-    vec_clear(&target->desired.backends);
-    vec_append(&target->desired.backends, serving, claimed ? n : 0);
+    if (target->is_port && port->removed && port->refs == 0)
+        free_port(targets, port);
+    else if (!target->is_port && !frontend->applied && !frontend->desired)
+        free_frontend(targets, frontend);
+}
+
+static void mark_pending(struct targets *targets, struct target *target)
+{
     if (!target->is_pending)
         vec_push(&targets->pending, target);
     target->is_pending = true;
 }
 
-/* Whether a flow with replies from @server is stale. */
-static bool is_stale_under(const struct serving *serving, const struct backend *server,
-                           bool translated)
+/* @at is a frontend's applied or desired service port. */
+static void lead_to(struct targets *targets, struct port_target **at, struct port_target *port)
 {
-    return (translated || serving->claimed) &&
-           (serving->backends.n == 0 || !bsearch(server, serving->backends.v, serving->backends.n,
-                                                 sizeof(*server), backend_compare));
+    struct port_target *before = *at;
+    if (port)
+        port->refs++;
+    *at = port;
+    if (before && --before->refs == 0)
+        forget_if_unused(targets, &before->target);
 }
 
-/* The target whose frontend is @end. */
-static struct target *target_at(const struct targets *targets, enum family family,
-                                const struct backend *end)
+void flow_cleaner_set(struct flow_cleaner *c, const struct frontend *frontend, uint32_t id)
+{
+    struct targets *targets = &c->targets[frontend->family];
+    struct frontend_target *target = find_frontend(targets, frontend);
+    struct port_target *port = id ? find_port(targets, id) : NULL;
+    if (target && target->desired == port)
+        return;
+    if (!target) {
+        target = xcalloc(1, sizeof(*target));
+        target->frontend = *frontend;
+        hash_table_add(&targets->frontends, frontend_key, &target->target.link);
+    }
+    lead_to(targets, &target->desired, port);
+    mark_pending(targets, &target->target);
+}
+
+static bool has_backends(const struct port_target *port, const struct backend *backends, size_t n)
+{
+    const backend_vec *known = port->target.is_pending ? &port->desired : &port->applied;
+    return known->n == n && (n == 0 || memcmp(known->v, backends, n * sizeof(*backends)) == 0);
+}
+
+void flow_cleaner_set_port(struct flow_cleaner *c, enum family family, uint32_t id,
+                           const struct backend *in_use, size_t n)
+{
+    struct targets *targets = &c->targets[family];
+    struct port_target *port = find_port(targets, id);
+    if (port && has_backends(port, in_use, n))
+        return;
+    if (!port) {
+        port = xcalloc(1, sizeof(*port));
+        port->id = id;
+        port->target.is_port = true;
+        hash_table_add(&targets->ports, port_key, &port->target.link);
+    }
+    vec_free(&port->desired);
+    vec_append(&port->desired, in_use, n);
+    vec_trim(&port->desired);
+    mark_pending(targets, &port->target);
+}
+
+void flow_cleaner_remove_port(struct flow_cleaner *c, enum family family, uint32_t id)
+{
+    struct targets *targets = &c->targets[family];
+    struct port_target *port = find_port(targets, id);
+    if (!port)
+        return;
+    port->removed = true;
+    forget_if_unused(targets, &port->target);
+}
+
+/* ---- which flows are stale ---- */
+
+static bool has_backend(const backend_vec *backends, const struct backend *server)
+{
+    return backends->n > 0 &&
+           bsearch(server, backends->v, backends->n, sizeof(*server), backend_compare) != NULL;
+}
+
+/* Whether a flow with replies from @server is stale if its frontend leads to @port. */
+static bool is_stale_at(const struct port_target *port, const struct backend *server,
+                        bool translated)
+{
+    if (!port)
+        return translated;
+    return !has_backend(&port->applied, server) &&
+           !(port->target.is_pending && has_backend(&port->desired, server));
+}
+
+/* The frontend at @end, if flows to it are judged. */
+static struct frontend_target *frontend_at(const struct targets *targets, enum family family,
+                                           const struct backend *end)
 {
     const struct frontend frontend = {end->address, end->port, IPPROTO_UDP, (uint8_t)family};
-    return find(targets, &frontend);
+    struct frontend_target *target = find_frontend(targets, &frontend);
+    bool judged = target && (target->target.is_active ||
+                             (target->applied && target->applied->target.is_active));
+    return judged ? target : NULL;
 }
 
 /* An untranslated flow may be an answer to a client whose own entry is gone: conntrack takes the
@@ -148,15 +252,18 @@ static bool is_stale(const struct targets *targets, const struct conntrack_flow 
 {
     const struct backend *server = &flow->reply.source;
     bool translated = !backend_equal(&flow->original.destination, server);
-    struct target *target = target_at(targets, flow->family, &flow->original.destination);
-    if (!target && !translated && backend_equal(&flow->original.source, &flow->reply.destination)) {
+    struct frontend_target *to = frontend_at(targets, flow->family, &flow->original.destination);
+    if (!to && !translated && backend_equal(&flow->original.source, &flow->reply.destination)) {
         server = &flow->original.source;
-        target = target_at(targets, flow->family, server);
+        to = frontend_at(targets, flow->family, server);
     }
-    if (!target || !target->is_applied || !is_stale_under(&target->applied, server, translated) ||
-        (target->is_pending && !is_stale_under(&target->desired, server, translated)))
+    if (!to || !is_stale_at(to->applied, server, translated) ||
+        (to->target.is_pending && !is_stale_at(to->desired, server, translated)))
         return false;
-    target->found = target->found || !translated;
+    if (!translated)
+        to->target.found = true;
+    if (!translated && to->applied)
+        to->applied->target.found = true;
     return true;
 }
 
@@ -197,7 +304,7 @@ static int start_reading(struct flow_cleaner *c, struct error *err)
 }
 
 /* Decides what follows a scan for @target. @seen: the scan read the table. */
-static void end_scan_for(struct targets *targets, struct target *target, bool seen)
+static void end_scan_for(struct target *target, bool seen)
 {
     double now = clock_monotonic();
     target->scanned = false;
@@ -205,10 +312,25 @@ static void end_scan_for(struct targets *targets, struct target *target, bool se
         target->due = now;
     else if (target->due == 0 && target->found && target->rechecks < RECHECKS)
         target->due = now + RECHECK_SECONDS * (1U << target->rechecks++);
-    if (target->due == 0 && target->is_pending)
-        target->is_applied = false; /* as for a new target */
-    else if (target->due == 0)
-        forget(targets, target);
+    target->is_active = target->due > 0;
+}
+
+static void end_scans(struct targets *targets, bool seen)
+{
+    size_t n = 0;
+    vec_each (&targets->active, it) {
+        struct target *target = *it;
+        if (target->scanned)
+            end_scan_for(target, seen);
+        targets->due = clock_earlier(targets->due, target->due);
+        if (target->is_active)
+            targets->active.v[n++] = target;
+        else
+            forget_if_unused(targets, target);
+    }
+    targets->active.n = n;
+    if (n == 0)
+        vec_clear_few(&targets->active);
 }
 
 static void count_and_log(struct flow_cleaner *c, const struct error *err)
@@ -250,11 +372,7 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
     struct targets *targets = &c->targets[c->family];
     const double seconds = clock_monotonic() - c->begin;
     c->scanning = false;
-    hash_table_each (&targets->by_frontend, struct target, target)
-        if (target->scanned)
-            end_scan_for(targets, target, !err->text);
-    hash_table_each (&targets->by_frontend, const struct target, target)
-        targets->due = clock_earlier(targets->due, target->due);
+    end_scans(targets, !err->text);
     count_and_log(c, err);
     c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
     c->rest_until = clock_monotonic() + FLIGHT_SECONDS + fmin(seconds, PAUSE_LIMIT) + c->wait;
@@ -289,7 +407,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     struct targets *targets = &c->targets[c->family];
     c->begin = fmax(clock_monotonic(), targets->due);
     targets->due = 0;
-    hash_table_each (&targets->by_frontend, struct target, target) {
+    vec_each (&targets->active, it) {
+        struct target *target = *it;
         target->scanned = target->due > 0 && target->due <= c->begin;
         if (target->scanned)
             target->due = 0;
@@ -309,24 +428,45 @@ void flow_cleaner_skip(struct flow_cleaner *c, enum family family, flow_not_appl
     c->targets[family].ctx = ctx;
 }
 
+static bool is_not_applied(const struct targets *targets, const struct target *target)
+{
+    if (!targets->not_applied)
+        return false;
+    if (target->is_port)
+        return targets->not_applied(targets->ctx, NULL, ((const struct port_target *)target)->id);
+    return targets->not_applied(targets->ctx, &((const struct frontend_target *)target)->frontend,
+                                0);
+}
+
+static void apply(struct targets *targets, struct target *target)
+{
+    struct port_target *port = (struct port_target *)target;
+    struct frontend_target *frontend = (struct frontend_target *)target;
+    if (target->is_port) {
+        vec_free(&port->applied);
+        port->applied = port->desired;
+        port->desired = (backend_vec){0};
+    } else {
+        lead_to(targets, &frontend->applied, frontend->desired);
+    }
+    target->is_pending = target->found = false;
+    target->rechecks = 0;
+    target->due = clock_monotonic() + FLIGHT_SECONDS;
+    targets->due = clock_earlier(targets->due, target->due);
+    if (!target->is_active)
+        vec_push(&targets->active, target);
+    target->is_active = true;
+}
+
 void flow_cleaner_run(struct flow_cleaner *c, enum family family)
 {
     struct targets *targets = &c->targets[family];
     size_t skipped = 0;
     vec_each (&targets->pending, it) {
-        struct target *target = *it;
-        if (targets->not_applied && targets->not_applied(targets->ctx, &target->frontend)) {
-            targets->pending.v[skipped++] = target;
-            continue;
-        }
-        vec_free(&target->applied.backends);
-        target->applied = target->desired;
-        target->desired = (struct serving){0};
-        target->is_applied = true;
-        target->is_pending = target->found = false;
-        target->rechecks = 0;
-        target->due = clock_monotonic() + FLIGHT_SECONDS;
-        targets->due = clock_earlier(targets->due, target->due);
+        if (is_not_applied(targets, *it))
+            targets->pending.v[skipped++] = *it;
+        else
+            apply(targets, *it);
     }
     targets->pending.n = skipped;
     if (skipped == 0)
@@ -360,9 +500,12 @@ void flow_cleaner_free(struct flow_cleaner *c)
     ev_io_stop(c->loop, &c->io);
     for (int family = 0; family < FAMILY_COUNT; family++) {
         struct targets *targets = &c->targets[family];
-        hash_table_each (&targets->by_frontend, struct target, target)
-            forget(targets, target);
+        hash_table_each (&targets->frontends, struct frontend_target, frontend)
+            free_frontend(targets, frontend);
+        hash_table_each (&targets->ports, struct port_target, port)
+            free_port(targets, port);
         vec_free(&targets->pending);
+        vec_free(&targets->active);
     }
     conntrack_close(c->conntrack);
     free(c);

@@ -10,8 +10,6 @@
 
 /* A Service whose frontends cost more than this fraction of a sync's limit is deferred. */
 #define PORTION_OF_MANY 8
-/* The number of endpoints that cost as much to examine as one backend to pass on and program. */
-#define ENDPOINTS_A_BACKEND 16
 /* At most this many Services are named in the log line of a commit. */
 #define NAMED 5
 
@@ -21,26 +19,25 @@
 #define MOST_SERVERS 64
 #define MOST_SERVER_FRONTENDS 1024
 
-void policy_spend(struct policy *policy, size_t cost)
+void policy_spend(struct policy *policy, size_t n, enum cost cost)
 {
-    policy->left -= cost < policy->left ? cost : policy->left;
+    policy->left -= n < policy->left / cost ? n * cost : policy->left;
 }
 
-enum queue policy_queue(const struct policy *policy, const struct service *service)
+bool policy_has_many(const struct policy *policy, const struct service *service)
 {
+    const size_t ranges_a_backend = 2 * COST_BACKEND / COST_WALKED;
     const struct outside *outside = service_outside(service);
     size_t of_port = 0, node_ports = 0, n = 0;
-    if (policy->few == SIZE_MAX)
-        return QUEUE_FEW;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         of_port += 1 + outside->external_ips[family].n +
                    outside->load_balancer_ips[family].n *
-                       (1 + outside->source_ranges[family].n / RANGES_A_BACKEND);
+                       (1 + outside->source_ranges[family].n / ranges_a_backend);
         node_ports += policy->node_port_addresses[family].n;
     }
     for (size_t i = 0; i < service->ports.n && n <= policy->few; i++)
         n += 1 + of_port + (service->ports.v[i].node_port ? node_ports : 0);
-    return n <= policy->few ? QUEUE_FEW : QUEUE_MANY;
+    return n > policy->few;
 }
 
 /* ---- changes of Services and endpoints ---- */
@@ -133,6 +130,7 @@ void policy_free(struct policy *policy)
     health_checks_clear(policy);
     policy_mark_applied(policy);
     decision_free(&policy->decision);
+    decision_free(&policy->routes);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&policy->node_port_addresses[family]);
     intern_release(policy->here.location.node_name);
@@ -177,7 +175,7 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
         if (port->family != family || outside->source_ranges[family].n == 0 ||
             outside->load_balancer_ips[family].n == 0)
             continue;
-        port->whole = true;
+        port->pass = true;
         port_mark(policy, port);
     }
 }
@@ -239,7 +237,7 @@ static void reserve_endpoints(struct policy *policy)
 static void decide(struct policy *policy, const struct port_state *port)
 {
     policy_decide(policy, port, &policy->decision);
-    policy_spend(policy, policy->decision.walked / ENDPOINTS_A_BACKEND);
+    policy_spend(policy, policy->decision.walked, COST_WALKED);
 }
 
 static void decide_frontend(struct policy *policy, struct frontend_state *target)
@@ -249,29 +247,10 @@ static void decide_frontend(struct policy *policy, struct frontend_state *target
         routes_remove_frontend(policy, target);
         return;
     }
-    if (winner->port->whole) { /* its backends may be outdated; its sync sets this frontend too */
-        policy_spend(policy, 1);
-        return;
-    }
-    if (policy->decision.port != winner->port)
-        decide(policy, winner->port);
-    routes_set_frontend(policy, winner);
-}
-
-/* Passes on the frontends that only the decided @port claims, within the budget. Contested ones
- * wait until all ports know whether they have endpoints. */
-static void pass_frontends(struct policy *policy, struct port_state *port, bool flipped)
-{
-    enum queue queue = policy_queue(policy, port->owner->service);
-    for (struct claim *it = port->claims; it; it = it->next_of_port) {
-        struct frontend_state *target = it->target;
-        if (target->n_claims == 1 && policy->left > 0) {
-            target->dirty = false;
-            decide_frontend(policy, target);
-        } else if (target->n_claims == 1 || flipped || target->winner == port) {
-            claims_mark(policy, target, queue);
-        }
-    }
+    if (winner->port->pass) /* its sync marks this frontend again */
+        policy_spend(policy, 1, COST_CLAIMED);
+    else
+        routes_set_frontend(policy, winner);
 }
 
 /* Counts a service port with traffic policy Local that has endpoints, but none on this node. */
@@ -297,39 +276,62 @@ static void look_for_node_names(struct policy *policy)
     }
 }
 
+/* The counts that hold from now on. */
+static void decide_whole(struct policy *policy, struct port_state *port)
+{
+    decide(policy, port);
+    port_keep_counts(port, &policy->decision.selection.counts);
+    claims_reorder(policy, port, policy->decision.selection.has_any, port->index);
+    look_for_node_names(policy);
+}
+
+static void sync_removed_port(struct policy *policy, struct port_state *port)
+{
+    count_lacking(policy, port, false, false);
+    shares_release(policy, port->owner->service->id, port);
+    routes_remove_port(policy, port);
+    port_forget(port);
+}
+
+/* First the port, then its frontends, in a queue of their own: contested ones need to know whether
+ * each port has endpoints. */
 static void sync_port(struct policy *policy, struct port_state *port)
 {
-    const bool whole = port->whole, had_any = port->has_any;
-    policy_spend(policy, 1);
-    port->dirty = port->whole = false;
-    if (!port->owner) {
-        count_lacking(policy, port, false, false);
-        routes_remove_port(policy, port);
-        port_free(port);
+    const bool whole = port->whole, pass = port->pass;
+    policy_spend(policy, 1, COST_BACKEND);
+    port->dirty = port->whole = port->pass = false;
+    if (port->removed) {
+        sync_removed_port(policy, port);
         return;
     }
-    if (whole) {
-        decide(policy, port);
-        port->has_any = policy->decision.selection.has_any;
-        port_keep_counts(port, &policy->decision.selection.counts);
-        look_for_node_names(policy);
-    }
+    if (whole)
+        decide_whole(policy, port);
     const struct selection_counts counts = port_counts(port);
     bool lacks = port->has_any && !counts.n[SORT_LOCAL_READY] && !counts.n[SORT_LOCAL_FALLBACK];
     count_lacking(policy, port, lacks && only_local_endpoints(port, false),
                   lacks && only_local_endpoints(port, true));
     if (whole) {
         routes_set_port(policy, port);
-        pass_frontends(policy, port, had_any != port->has_any);
     } else if (!routes_change_port(policy, port)) {
         if (policy->decision.port != port)
             decide(policy, port);
         routes_set_port(policy, port);
     }
+    for (struct claim *it = pass ? port->claims : NULL; it; it = it->next_of_port) {
+        policy_spend(policy, 1, COST_WALKED);
+        claims_mark(policy, port, it->target);
+    }
     port_forget_deltas(port);
 }
 
 /* ---- syncs ---- */
+
+static void defer(struct policy *policy, struct port_state *port)
+{
+    port->many = true;
+    port->renewed = 0; /* what it has claimed so far is not known in the other queue */
+    vec_push(&policy->dirty[QUEUE_MANY].ports, port);
+}
 
 /* Moves the ports of Services with expensive frontends behind the others. */
 static void defer_many(struct policy *policy)
@@ -338,43 +340,56 @@ static void defer_many(struct policy *policy)
     size_t n = 0;
     vec_each (ports, it) {
         struct port_state *port = *it;
-        if (port->owner && policy_queue(policy, port->owner->service) == QUEUE_MANY)
-            vec_push(&policy->dirty[QUEUE_MANY].ports, port);
+        port->many = policy_has_many(policy, port->owner->service) || (port->many && port->removed);
+        if (port->many)
+            defer(policy, port);
         else
             ports->v[n++] = port;
     }
     ports->n = n;
 }
 
+/* Removed ports last: a frontend that another port takes over is not without one in between. */
+static void renew_claims(struct policy *policy, const port_state_vec *ports)
+{
+    bool left = false;
+    for (int removed = 0; removed < 2 && !left; removed++)
+        for (size_t i = 0; i < ports->n && !left; i++) {
+            struct port_state *port = ports->v[i];
+            if (port->renew && port->removed == removed)
+                claims_renew(policy, port);
+            left = policy->left == 0;
+        }
+}
+
 /* Once a Service has spent more than policy->few, its remaining ports, usually adjacent, are
  * deferred. */
-static void sync_ports(struct policy *policy, enum queue queue, size_t most)
+static void sync_ports(struct policy *policy, enum queue queue, size_t budget)
 {
     port_state_vec *ports = &policy->dirty[queue].ports;
     const struct service_state *owner = NULL;
-    size_t i, n = ports->n, before = most;
-    policy->left = most; /* claims first: the winners then change less often */
-    for (i = 0; i < n && policy->left > 0; i++)
-        if (ports->v[i]->renew)
-            claims_renew(policy, ports->v[i]);
-    policy->left = most;
+    size_t i, n = ports->n, before = budget;
+    policy->left = budget; /* claims first: the winners then change less often */
+    renew_claims(policy, ports);
+    policy->left = budget;
     for (i = 0; i < n && policy->left > 0 && !ports->v[i]->renew; i++) {
         struct port_state *port = ports->v[i];
         if (owner != port->owner)
             before = policy->left;
         owner = port->owner;
-        if (queue == QUEUE_FEW && owner && before - policy->left > policy->few)
-            vec_push(&policy->dirty[QUEUE_MANY].ports, port);
+        if (queue == QUEUE_FEW && !port->removed &&
+            (before - policy->left) / COST_BACKEND > policy->few)
+            defer(policy, port);
         else
             sync_port(policy, port);
     }
     vec_drop_first(ports, i);
 }
 
-static void sync_frontends(struct policy *policy, enum queue queue, size_t most)
+static void sync_frontends(struct policy *policy, enum queue queue, size_t budget)
 {
     size_t i, n = policy->dirty[queue].frontends.n;
-    policy->left = most;
+    policy->left = budget;
     for (i = 0; i < n && policy->left > 0; i++) {
         struct frontend_state *target = policy->dirty[queue].frontends.v[i];
         if (target->dirty)
@@ -382,22 +397,26 @@ static void sync_frontends(struct policy *policy, enum queue queue, size_t most)
         claims_unmark(policy, target, queue);
     }
     vec_drop_first(&policy->dirty[queue].frontends, i);
+    policy->dirty[queue].done += i;
 }
 
 bool policy_sync_some(struct policy *policy, size_t most)
 {
+    const size_t budget = most < SIZE_MAX / COST_BACKEND ? most * COST_BACKEND : SIZE_MAX;
     size_t left = 0;
     reserve_endpoints(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
     bool limited = shares_wake(policy);
     defer_many(policy);
     for (enum queue queue = 0; queue < QUEUES; queue++)
-        sync_ports(policy, queue, most);
+        sync_ports(policy, queue, budget);
     for (enum queue queue = 0; queue < QUEUES; queue++) {
-        sync_frontends(policy, queue, most);
+        sync_frontends(policy, queue, budget);
         left += policy->dirty[queue].ports.n + policy->dirty[queue].frontends.n;
     }
-    policy->decision.port = NULL; /* its borrowed pointers expire */
+    services_forget_departed(policy);
+    claims_log_rest(policy);
+    policy->decision.port = policy->routes.port = NULL; /* their borrowed pointers expire */
     return left == 0 && !limited && policy->shares.n_wake == 0;
 }
 
@@ -409,19 +428,16 @@ void policy_sync(struct policy *policy)
 
 static bool port_waits(const struct policy *policy, const struct port_state *port)
 {
-    if (port->dirty)
-        return true;
-    for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
-        if (claim->target->dirty)
-            return true;
     const struct table *table = policy->config.tables[port->family];
-    return table && ruleset_port_is_waiting(table_ruleset(table), port->id);
+    return port->dirty || (table && ruleset_port_is_waiting(table_ruleset(table), port->id));
 }
 
 bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
 {
     const struct policy *policy = ctx;
     const struct service_state *service = policy_find_service(policy, service_id);
+    if ((service && service_is_dirty(policy, service)) || service_has_departed(policy, service_id))
+        return true;
     for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
         if (port->family == family && port_waits(policy, port))
             return true;
@@ -467,18 +483,18 @@ void policy_mark_applied(struct policy *policy)
 char *policy_owner(const struct policy *policy, const struct frontend *frontend)
 {
     const struct frontend_state *target = policy_find_frontend(policy, frontend);
-    if (!target || !target->winner || !target->winner->owner)
-        return NULL;
-    return port_state_name(target->winner);
+    const struct claim *winner = target ? frontend_winner(target) : NULL;
+    return winner ? port_state_name(winner->port) : NULL;
 }
 
 void policy_report_limit(const struct policy *policy, const struct frontend *frontend,
                          const char *reason, const char *note)
 {
     const struct frontend_state *target = policy_find_frontend(policy, frontend);
-    if (!target || !target->winner || !target->winner->owner)
+    const struct claim *winner = target ? frontend_winner(target) : NULL;
+    if (!winner)
         return;
-    const struct service *service = target->winner->owner->service;
+    const struct service *service = winner->port->owner->service;
     const struct object_event event = {.kind = KIND_SERVICE,
                                        .id = service->id,
                                        .uid = service->uid,

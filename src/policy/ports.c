@@ -45,8 +45,13 @@ void port_mark(struct policy *policy, struct port_state *port)
     port->dirty = true;
 }
 
-void port_free(struct port_state *port)
+static void free_port(struct port_state *port)
 {
+    struct claim *claim, *next;
+    for (claim = port->claims; claim; claim = next) {
+        next = claim->next_of_port;
+        free(claim);
+    }
     if (port->details) {
         port_forget_deltas(port);
         if (port->details)
@@ -54,6 +59,12 @@ void port_free(struct port_state *port)
     }
     free(port->details);
     free(port);
+}
+
+void port_forget(struct port_state *port)
+{
+    port->owner->n_removed--;
+    free_port(port);
 }
 
 /* ---- the order of ports ---- */
@@ -89,14 +100,11 @@ static struct port_state *new_port(struct policy *policy, struct service_state *
     return port;
 }
 
-static void remove_port(struct policy *policy, const char *service_id, struct port_state *port,
-                        enum queue queue)
+static void remove_port(struct policy *policy, struct port_state *port, bool many)
 {
-    claims_drop(policy, port, queue);
-    shares_release(policy, service_id, port);
-    port->owner = NULL;
-    port->renew = false;
-    port->whole = true;
+    port->owner->n_removed++;
+    port->removed = port->renew = true;
+    port->many = many;
     port_mark(policy, port);
 }
 
@@ -114,7 +122,7 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
                         const struct service *before, struct port_state *old)
 {
     const struct service *service = owner->service;
-    const enum queue queue = before ? policy_queue(policy, before) : QUEUE_FEW;
+    const bool many = before && policy_has_many(policy, before);
     struct port_state **end = &owner->ports, *next;
     vec_clear_few(&policy->order);
     for (size_t i = 0; service && !service->skipped && i < service->ports.n; i++)
@@ -128,15 +136,15 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
                 break;
             for (; old && (order = compare(old, before, family, *spec)) < 0; old = next) {
                 next = old->next;
-                remove_port(policy, before->id, old, queue);
+                remove_port(policy, old, many);
             }
             struct port_state *port = old;
             if (old && order == 0)
                 old = old->next;
             else
                 port = new_port(policy, owner, family, (*spec)->protocol);
-            port->index = (uint32_t)(*spec - service->ports.v) & 0xffffff;
-            port->renew = port->whole = true;
+            claims_reorder(policy, port, port->has_any, (uint32_t)(*spec - service->ports.v));
+            port->renew = port->whole = port->pass = true;
             port->renewed = 0;
             port_mark(policy, port);
             *end = port;
@@ -146,35 +154,93 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
     *end = NULL;
     for (; old; old = next) {
         next = old->next;
-        remove_port(policy, before->id, old, queue);
+        remove_port(policy, old, many);
     }
+}
+
+/* ---- Services, and departed ones: what is left of them has their place in the order of claims
+ * ---- */
+
+bool service_has_departed(const struct policy *policy, const char *id)
+{
+    return hash_table_find(&policy->departed, key_of, hash_key_of_text(id)) != NULL;
+}
+
+bool service_is_dirty(const struct policy *policy, const struct service_state *state)
+{
+    bool dirty = state->n_removed > 0;
+    for (int queue = 0; queue < QUEUES; queue++)
+        dirty = dirty || state->marked[queue] > policy->dirty[queue].done;
+    return dirty;
+}
+
+static void free_departed(struct policy *policy, struct service_state *state)
+{
+    struct service *service = (struct service *)state->service;
+    hash_table_remove(&policy->departed, &state->link);
+    free(service->id);
+    free(service);
+    free(state);
+}
+
+static void depart(struct policy *policy, struct service_state *state, const struct service *before)
+{
+    struct service *left = xcalloc(1, sizeof(*left));
+    left->id = xstrdup(before->id);
+    left->created = before->created;
+    hash_table_remove(&policy->services, &state->link);
+    state->service = left;
+    chain_ports(policy, state, before, state->ports);
+    hash_table_add(&policy->departed, key_of, &state->link);
+}
+
+void services_forget_departed(struct policy *policy)
+{
+    hash_table_each (&policy->departed, struct service_state, state)
+        if (!service_is_dirty(policy, state))
+            free_departed(policy, state);
 }
 
 /* Whether a Service was deleted and created again under the same name. */
 static bool is_another(const struct service *before, const struct service *after)
 {
-    return before && after && memcmp(&before->uid, &after->uid, sizeof(after->uid)) != 0;
+    return before && after && (before->created != after->created ||
+                               memcmp(&before->uid, &after->uid, sizeof(after->uid)) != 0);
 }
 
 void ports_change(struct policy *policy, const struct service *before, const struct service *after)
 {
     struct service_state *state = NULL;
+    if (is_another(before, after)) { /* inherits neither affinity records nor counts */
+        ports_change(policy, before, NULL);
+        before = NULL;
+    }
     if (before)
         state = hash_table_find(&policy->services, key_of, hash_key_of_text(before->id));
-    if (!state)
+    if (state && !after) {
+        depart(policy, state, before);
+        return;
+    }
+    if (!state) {
         state = xcalloc(1, sizeof(*state));
-    else if (!after)
-        hash_table_remove(&policy->services, &state->link);
-    if (is_another(before, after)) { /* inherits neither affinity records nor counts */
-        state->service = NULL;
-        chain_ports(policy, state, before, state->ports);
+        state->service = after;
+        hash_table_add(&policy->services, key_of, &state->link);
     }
     state->service = after;
     chain_ports(policy, state, before, before ? state->ports : NULL);
-    if (!before)
-        hash_table_add(&policy->services, key_of, &state->link);
-    if (!after)
+}
+
+static void clear_services(struct hash_table *services)
+{
+    hash_table_each (services, struct service_state, state) {
+        struct port_state *port, *next;
+        for (port = state->ports; port; port = next) {
+            next = port->next;
+            free_port(port);
+        }
+        hash_table_remove(services, &state->link);
         free(state);
+    }
 }
 
 void ports_clear(struct policy *policy)
@@ -182,19 +248,13 @@ void ports_clear(struct policy *policy)
     shares_clear(policy);
     for (int queue = 0; queue < QUEUES; queue++) {
         vec_each (&policy->dirty[queue].ports, port)
-            if (!(*port)->owner)
-                port_free(*port);
+            if ((*port)->removed)
+                free_port(*port);
         vec_free(&policy->dirty[queue].ports);
     }
-    hash_table_each (&policy->services, struct service_state, state) {
-        struct port_state *port, *next;
-        for (port = state->ports; port; port = next) {
-            next = port->next;
-            port_free(port);
-        }
-        hash_table_remove(&policy->services, &state->link);
-        free(state);
-    }
+    hash_table_each (&policy->departed, struct service_state, state)
+        free_departed(policy, state);
+    clear_services(&policy->services);
     vec_free(&policy->order);
 }
 
@@ -259,7 +319,7 @@ bool port_add_deltas(struct port_state *port, const endpoint_delta_vec *deltas,
     }
     const struct selection_basis basis = selection_basis_of(&counts);
     if (!selection_basis_equal(&was, &basis) ||
-        (changed & TRAIT_SERVING && port->protocol == IPPROTO_UDP))
+        (changed & TRAIT_IN_USE && port->protocol == IPPROTO_UDP))
         return false;
     struct port_details *details = port_make_details(port);
     vec_each (deltas, it) {

@@ -38,31 +38,12 @@ void routes_change_cluster_ips(const struct policy *policy, const struct service
     }
 }
 
-/* FNV-1a. */
-static uint64_t fingerprint(const backend_vec *backends)
+/* The cleaner of stale flows, if @port is one for which it has work; else NULL. */
+static struct flow_cleaner *flows_of(const struct policy *policy, enum family family,
+                                     uint8_t protocol)
 {
-    uint64_t hash = 0xcbf29ce484222325;
-    _Static_assert(sizeof(struct backend) == 18, "backends are hashed as bytes");
-    const uint8_t *bytes = (const uint8_t *)backends->v;
-    for (size_t i = 0; i < backends->n * sizeof(struct backend); i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3;
-    return hash;
-}
-
-/* Reports changed serving endpoints of a UDP frontend: flows to any others are stale
- * (docs/behaviour.md 5.1). */
-static void update_flows(struct policy *policy, struct frontend_state *target,
-                         const backend_vec *serving)
-{
-    if (target->frontend.protocol != IPPROTO_UDP || !policy->config.flows ||
-        !policy->config.tables[target->frontend.family])
-        return;
-    uint64_t now = fingerprint(serving);
-    if (target->passed && target->serving == now)
-        return;
-    target->serving = now;
-    policy_spend(policy, serving->n);
-    flow_cleaner_set(policy->config.flows, &target->frontend, true, serving->v, serving->n);
+    bool concerned = protocol == IPPROTO_UDP && policy->config.tables[family];
+    return concerned ? policy->config.flows : NULL;
 }
 
 static void log_frontend(const struct frontend_state *target, const struct route *route)
@@ -75,7 +56,7 @@ static void log_frontend(const struct frontend_state *target, const struct route
         log_debug(4, "policy", "frontend=%s belongs to no Service now", text);
         return;
     }
-    char *name = port_state_name(target->winner);
+    char *name = port_state_name(target->winner->port);
     log_debug(4, "policy", "frontend=%s service=%s policy=%s", text, name,
               route->local ? "Local" : "Cluster");
     free(name);
@@ -83,31 +64,39 @@ static void log_frontend(const struct frontend_state *target, const struct route
 
 void routes_set_frontend(struct policy *policy, const struct claim *claim)
 {
-    const struct decision *decision = &policy->decision;
     struct frontend_state *target = claim->target;
-    struct ruleset *ruleset = changing(policy, target->frontend.family);
-    struct route route = decision_route(decision, claim);
-    policy_spend(policy, 1 + route.n_sources / RANGES_A_BACKEND);
+    const struct frontend *frontend = &target->frontend;
+    const enum family family = (enum family)frontend->family;
+    struct ruleset *ruleset = changing(policy, family);
+    struct flow_cleaner *flows = flows_of(policy, family, frontend->protocol);
+    if (policy->routes.port != claim->port)
+        decide_sources(policy, claim->port, &policy->routes);
+    struct route route = decision_route(&policy->routes, claim);
+    policy_spend(policy, 1, COST_BACKEND);
+    policy_spend(policy, route.n_sources / 2, COST_WALKED);
     log_frontend(target, &route);
     if (ruleset)
-        ruleset_set(ruleset, &target->frontend, &route);
-    update_flows(policy, target, &decision->serving);
+        ruleset_set(ruleset, frontend, &route);
+    if (flows)
+        flow_cleaner_set(flows, frontend, claim->port->id);
     target->passed = true;
 }
 
 void routes_remove_frontend(struct policy *policy, struct frontend_state *target)
 {
-    struct ruleset *ruleset = changing(policy, target->frontend.family);
-    policy_spend(policy, 1);
+    const struct frontend *frontend = &target->frontend;
+    const enum family family = (enum family)frontend->family;
+    struct ruleset *ruleset = changing(policy, family);
+    struct flow_cleaner *flows = flows_of(policy, family, frontend->protocol);
+    policy_spend(policy, 1, COST_BACKEND);
     if (!target->passed)
         return;
     target->passed = false;
     log_frontend(target, NULL);
-    if (!ruleset)
-        return;
-    ruleset_remove(ruleset, &target->frontend);
-    if (target->frontend.protocol == IPPROTO_UDP && policy->config.flows)
-        flow_cleaner_set(policy->config.flows, &target->frontend, false, NULL, 0);
+    if (ruleset)
+        ruleset_remove(ruleset, frontend);
+    if (flows)
+        flow_cleaner_set(flows, frontend, 0);
 }
 
 /* ---- service ports ---- */
@@ -178,14 +167,18 @@ static bool needs_cluster(const struct port_state *port)
 void routes_set_port(struct policy *policy, struct port_state *port)
 {
     struct ruleset *ruleset = changing(policy, port->family);
+    struct flow_cleaner *flows = flows_of(policy, (enum family)port->family, port->protocol);
     const struct decision *decision = &policy->decision;
+    const backend_vec *in_use = &decision->in_use;
     shares_set(policy, port, needs_cluster(port) ? decision->cluster.n : decision->local.n);
     struct port_route route = decision_port_route(decision);
     set_hairpins(policy, port, &policy->decision.hairpins);
-    policy_spend(policy, 1 + route.n_backends + route.n_local);
+    policy_spend(policy, route.n_backends + route.n_local, COST_BACKEND);
     log_port(port, &route);
     if (ruleset)
         ruleset_set_port(ruleset, port->id, &route);
+    if (flows)
+        flow_cleaner_set_port(flows, (enum family)port->family, port->id, in_use->v, in_use->n);
     port->passed = true;
 }
 
@@ -222,7 +215,7 @@ bool routes_change_port(struct policy *policy, struct port_state *port)
     change_hairpins(policy, port);
     if (change.n_backends + change.n_local == 0)
         return true;
-    policy_spend(policy, 1 + change.n_backends + change.n_local);
+    policy_spend(policy, change.n_backends + change.n_local, COST_BACKEND);
     const backend_change_vec *counted = needs_cluster(port) ? &details->cluster : &details->local;
     const size_t came = count_coming(counted);
     if (!shares_change(policy, port, came, counted->n - came) ||
@@ -236,9 +229,14 @@ void routes_remove_port(struct policy *policy, struct port_state *port)
 {
     static const backend_vec none;
     struct ruleset *ruleset = changing(policy, port->family);
+    struct flow_cleaner *flows = flows_of(policy, (enum family)port->family, port->protocol);
     set_hairpins(policy, port, &none);
-    if (port->passed && ruleset)
+    if (!port->passed)
+        return;
+    if (ruleset)
         ruleset_remove_port(ruleset, port->id);
+    if (flows)
+        flow_cleaner_remove_port(flows, (enum family)port->family, port->id);
 }
 
 /* ---- health checks (docs/behaviour.md 6.1) ---- */

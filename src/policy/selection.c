@@ -13,13 +13,18 @@ static bool names_contain(const char *const *names, size_t n, const char *name)
     return false;
 }
 
+bool endpoint_is_in_use(uint8_t flags)
+{
+    return flags & (ENDPOINT_READY | ENDPOINT_SERVING);
+}
+
 unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
                          const struct location *here)
 {
     const bool local = node_name && node_name == here->node_name;
     unsigned traits = 1 << SORT_ANY;
-    if (flags & ENDPOINT_SERVING)
-        traits |= TRAIT_SERVING;
+    if (endpoint_is_in_use(flags))
+        traits |= TRAIT_IN_USE;
     if (node_name)
         traits |= TRAIT_NAMES_NODE;
     if (local)
@@ -190,13 +195,20 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
     return wider;
 }
 
+void decide_sources(const struct policy *policy, const struct port_state *port,
+                    struct decision *decision)
+{
+    decision->port = port;
+    decision->sources = allowed_sources(decision, &policy->here);
+}
+
 void policy_decide(const struct policy *policy, const struct port_state *port,
                    struct decision *decision)
 {
     const struct surroundings *here = &policy->here;
     const struct service_port_ref ref = port_state_ref(port);
     const uint8_t needed = decision_sets_needed(port);
-    decision->port = port;
+    decide_sources(policy, port, decision);
     decision->walked =
         endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &decision->endpoints);
     vec_clear(&decision->sets);
@@ -205,7 +217,7 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
                                            &here->location, decision->sets.v);
     vec_clear(&decision->cluster);
     vec_clear(&decision->local);
-    vec_clear(&decision->serving);
+    vec_clear(&decision->in_use);
     vec_clear(&decision->hairpins);
     vec_each (&decision->endpoints, it) {
         const uint8_t sets = decision->sets.v[it - decision->endpoints.v] & needed;
@@ -216,10 +228,9 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
             vec_push(&decision->local, backend);
         if (sets && it->node_name && it->node_name == here->location.node_name)
             vec_push(&decision->hairpins, backend);
-        if (port->protocol == IPPROTO_UDP && it->flags & ENDPOINT_SERVING)
-            vec_push(&decision->serving, backend);
+        if (port->protocol == IPPROTO_UDP && endpoint_is_in_use(it->flags))
+            vec_push(&decision->in_use, backend);
     }
-    decision->sources = allowed_sources(decision, here);
 }
 
 struct claim_policy decision_policy(const struct claim *claim)
@@ -287,7 +298,7 @@ void decision_free(struct decision *decision)
     vec_free(&decision->endpoints);
     vec_free(&decision->cluster);
     vec_free(&decision->local);
-    vec_free(&decision->serving);
+    vec_free(&decision->in_use);
     vec_free(&decision->hairpins);
     vec_free(&decision->wider_sources);
     vec_free(&decision->sets);

@@ -5,9 +5,13 @@
 
 #include "kube-nftd/policy.h"
 
-/* Dirty ports and frontends wait in one of two queues, so that Services with few frontends do not
- * wait for those with many. A frontend may be in both. */
-enum queue { QUEUE_FEW, QUEUE_MANY, QUEUES };
+/* What is done has its cost, and a sync a budget. A unit is about a quarter of a microsecond. */
+enum cost {
+    COST_WALKED = 1,    /* an endpoint or claim that is looked at; two source ranges passed on */
+    COST_CLAIMED = 2,   /* a frontend claimed, or not any more */
+    COST_CONTESTED = 8, /* the same if others claim it too */
+    COST_BACKEND = 16,  /* passed on and programmed; as a frontend or service port */
+};
 
 /* Sources of the API server's frontends: the client's peers, and the endpoints of its Service. */
 enum reserved_list { RESERVED_PEERS, RESERVED_ENDPOINTS, RESERVED_LISTS };
@@ -42,10 +46,12 @@ struct policy {
     address_vec node_port_addresses[FAMILY_COUNT];
 
     struct hash_table services;  /* of struct service_state */
+    struct hash_table departed;  /* likewise, of Services whose removal is not passed on yet */
     struct hash_table frontends; /* of struct frontend_state */
     struct {
         port_state_vec ports;
         VEC(struct frontend_state *) frontends;
+        uint64_t done; /* the number of frontends taken out so far */
     } dirty[QUEUES];
     uint32_t last_id; /* of a port */
 
@@ -63,24 +69,27 @@ struct policy {
     struct ports_without_local without_local[FAMILY_COUNT];
 
     /* The current sync, or the last one: */
-    size_t left;              /* remaining budget, in backends */
-    size_t few;               /* the cost of a Service's frontends above which it is deferred */
+    size_t left;              /* remaining budget, as of enum cost */
+    size_t few;               /* backends; a Service whose frontends cost more is deferred */
+    size_t unlogged;          /* conflicts that are not logged, as there are so many */
+    size_t logged;            /* conflicts */
     struct decision decision; /* the last one */
+    struct decision routes;   /* only its port and sources: those of the last frontend */
     VEC(const struct service_port *) order; /* scratch */
 };
 
-/** Reduces the budget by @cost, to not less than 0. */
-void policy_spend(struct policy *policy, size_t cost);
+/** Reduces the budget by @n times @cost, to not less than 0. */
+void policy_spend(struct policy *policy, size_t n, enum cost cost);
 
-/** Services with many frontends, which are expensive to claim and pass on, are deferred. */
-enum queue policy_queue(const struct policy *policy, const struct service *service);
+/** Whether a Service has many frontends, which are expensive to claim and pass on. */
+bool policy_has_many(const struct policy *policy, const struct service *service);
 
 /* ---- selection.c: traits and counts, to track single endpoints ---- */
 
 /* What selection depends on, as bits: 1 << SORT_* for each sort of an endpoint, and these. 0: no
  * endpoint. */
 enum endpoint_trait {
-    TRAIT_SERVING = 1 << SORTS,
+    TRAIT_IN_USE = 1 << SORTS,
     TRAIT_NAMES_NODE = 2 << SORTS,
     TRAIT_LOCAL = 4 << SORTS,
 };
@@ -100,20 +109,35 @@ bool selection_basis_equal(const struct selection_basis *a, const struct selecti
 /** The sets of an endpoint with these traits. */
 uint8_t selection_sets(unsigned traits, const struct selection_basis *basis);
 
+/** Puts the port and its sources into @decision, and nothing else of a decision. */
+void decide_sources(const struct policy *policy, const struct port_state *port,
+                    struct decision *decision);
+
 /* ---- ports.c: the service ports of all Services, and the changes to their endpoints ---- */
 
-/** Frees all ports, removed ones too, but not their claims. */
+/** Frees all ports and their claims, whose frontends are gone. */
 void ports_clear(struct policy *policy);
 
-/** Applies a change of a Service, drops the claims of removed ports, and marks all of its ports
- * dirty and whole. The sync of a removed port removes its routes, then calls port_free(). */
+/** Applies a change of a Service, and marks all of its ports dirty, removed ones too. The sync of a
+ * removed port drops its claims and removes its routes, then calls port_forget(). */
 void ports_change(struct policy *policy, const struct service *before, const struct service *after);
 
 /** Marks @port dirty. */
 void port_mark(struct policy *policy, struct port_state *port);
 
-/** Frees a removed port. */
-void port_free(struct port_state *port);
+/** Frees a removed port without claims. */
+void port_forget(struct port_state *port);
+
+/** Whether a removed Service has something left to be passed on: as of the end of the last sync, or
+ * removed since. */
+bool service_has_departed(const struct policy *policy, const char *id);
+
+/** Forgets removed Services that have nothing left. */
+void services_forget_departed(struct policy *policy);
+
+/** Whether ports that the Service has no more, or frontends marked for its sake, are still to be
+ * passed on. */
+bool service_is_dirty(const struct policy *policy, const struct service_state *state);
 
 /** The details of @port, allocated if NULL. */
 struct port_details *port_make_details(struct port_state *port);
@@ -153,25 +177,30 @@ void shares_clear(struct policy *policy);
 
 /* ---- claims.c: which service port gets a frontend ---- */
 
-/** Leaves the ports' claims dangling: for shutdown only. */
+/** Frees all frontends: for shutdown only. */
 void claims_clear(struct policy *policy);
 
 /**
  * Continues to renew the claims of @port (from the start if port->renewed is 0) within the budget.
  * Old claims stay until that is complete. Then clears port->renew, drops the claims that were not
- * renewed, and marks their frontends dirty; also those whose claim changed or, if port->whole,
- * those that other ports claim too, as the port's sync decides the rest.
+ * renewed, and marks their frontends dirty, and those whose claim changed. A removed port has none
+ * to renew: all of its claims are dropped, within the budget too.
  */
 void claims_renew(struct policy *policy, struct port_state *port);
 
-/** Drops all claims of @port, which is about to be removed. */
-void claims_drop(struct policy *policy, struct port_state *port, enum queue queue);
+/** Changes what the order of claims depends on, beside the Service: whether @port has usable
+ * endpoints, and its index. Marks the frontends dirty that go to another port by that. */
+void claims_reorder(struct policy *policy, struct port_state *port, bool has_any, uint32_t index);
+
+/** Logs how many conflicts were not logged since the last call. */
+void claims_log_rest(struct policy *policy);
 
 /** Replaces one list of frontends reserved for the API server. Takes @frontends. */
 void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends);
 
-/** Marks the frontend dirty. */
-void claims_mark(struct policy *policy, struct frontend_state *target, enum queue queue);
+/** Marks a frontend dirty, for the sake of @port. */
+void claims_mark(struct policy *policy, const struct port_state *port,
+                 struct frontend_state *target);
 
 /** Clears the dirty mark; the caller removes the frontend from @queue. Frees it if unused. */
 void claims_unmark(struct policy *policy, struct frontend_state *target, enum queue queue);
@@ -181,20 +210,17 @@ void claims_unmark(struct policy *policy, struct frontend_state *target, enum qu
  * as external or load-balancer address. Every node with the same objects decides the same: a
  * cluster IP goes before a node port, and that before external and load-balancer addresses; then
  * ports with usable endpoints, the oldest Service, the first by name, the first port of a Service.
- * Logs and reports each loser once per winner, and takeovers.
+ * Logs and reports the best losers once per winner, and takeovers.
  */
 const struct claim *claims_decide(struct policy *policy, struct frontend_state *target);
 
 /* ---- routes.c: passes decisions to the tables, the flow cleaner and the health checks ---- */
 
-/* The number of source ranges that cost as much as one backend, to pass on and program. */
-#define RANGES_A_BACKEND 32
-
 /** Replaces the cluster IPs of @before by those of @after; either may be NULL. */
 void routes_change_cluster_ips(const struct policy *policy, const struct service *before,
                                const struct service *after);
 
-/** Routes the frontend of @claim as decided by policy->decision, of the claim's port. */
+/** Routes the frontend of @claim to the claim's port. */
 void routes_set_frontend(struct policy *policy, const struct claim *claim);
 
 /** Removes the route of a frontend without winner. */
@@ -206,7 +232,8 @@ void routes_set_port(struct policy *policy, struct port_state *port);
 /** Applies the changes in the port's details. False: call routes_set_port() instead. */
 bool routes_change_port(struct policy *policy, struct port_state *port);
 
-/** Removes the backends of a removed port. */
+/** Removes the backends of a removed port, which leaves its frontends where they lead until each of
+ * them is decided. */
 void routes_remove_port(struct policy *policy, struct port_state *port);
 
 /** Marks the health check of a Service, current or former, dirty. */

@@ -312,7 +312,10 @@ cJSON *explain(const struct snapshot *now, const void *asked)
     if (query->service_id) {
         facts_add(e.root, fact_text("found", explain_named(&e)));
     } else if (target) {
-        const struct port_state *port = target->winner ? target->winner : target->claims->port;
+        const struct claim *claim = frontend_winner(target);
+        for (size_t i = 0; !claim || claim->port->removed; i++)
+            claim = frontend_claims(target)[i];
+        const struct port_state *port = claim->port;
         facts_add(e.root, fact_text("found", "service"));
         explain_service(&e, port->owner, port, NULL);
     } else {

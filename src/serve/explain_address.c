@@ -37,8 +37,7 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
         bool cluster =
             (!policy.local || policy.external) && has_backend(&e->decision.cluster, backend);
         bool local = policy.local && has_backend(&e->decision.local, backend);
-        if (it->target->winner != port || (!cluster && !local) ||
-            !explain_take(e, ITEM_FRONTEND, 1))
+        if (it->target->winner != it || (!cluster && !local) || !explain_take(e, ITEM_FRONTEND, 1))
             continue;
         const char *text = FRONTEND_TEXT(&it->target->frontend);
         facts_append_text(frontends, "%s", text);

@@ -159,7 +159,7 @@ static void add_slices(struct listing *l, cJSON *slices)
     const struct endpoint_slice_cache *cache = l->e->now->slices;
     const struct endpoint_slice *slice;
     object_versions_vec versions = {0};
-    endpoint_slice_cache_versions(cache, l->ref.service_id, &versions);
+    endpoint_slice_cache_versions(cache, l->ref.service_id, NULL, &versions);
     for (size_t i = 0; (slice = endpoint_slice_cache_at(cache, l->ref.service_id, i)); i++) {
         if (slice->family != l->ref.family)
             continue;

@@ -96,7 +96,7 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
     const struct frontend_state *target = policy_find_frontend(e->now->policy, frontend);
     const char *text = FRONTEND_TEXT(frontend);
     /* A difference is expected while the decision is pending or outdated. */
-    bool undecided = target && (target->dirty || (target->winner && target->winner->dirty));
+    bool undecided = target && (target->dirty || (target->winner && target->winner->port->dirty));
     bool pending = !e->now->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
     bool rejected = ruleset_is_rejected(ruleset, frontend);
     e->probed = true;
@@ -114,7 +114,7 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
         fact_number("notLookedAt", probe->skipped), fact_flag("agrees", probe->differences.n == 0),
         fact_flag("refused", rejected), fact_flag("pending", pending));
     const bool numbered = !target || !target->winner ||
-                          !ruleset_port_limited(ruleset, target->winner->id, LIMIT_NUMBERS);
+                          !ruleset_port_limited(ruleset, target->winner->port->id, LIMIT_NUMBERS);
     for (size_t i = 0; numbered && i < probe->differences.n; i++)
         add_difference(e, family, text, probe->differences.v[i].set, probe->differences.v[i].text);
     if (!numbered)

@@ -146,9 +146,7 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
     const struct frontend_state *target = claim->target;
     const struct frontend *frontend = &target->frontend;
     const struct route route = decision_route(&e->decision, claim);
-    const struct claim *winner = target->claims;
-    while (winner && winner->port != target->winner)
-        winner = winner->next_of_target;
+    const struct claim *winner = frontend_winner(target);
     bool ours = !target->reserved && (!winner || winner == claim);
     facts_add(to, fact_text("frontend", FRONTEND_TEXT(frontend)),
               fact_text("address", ADDRESS_TEXT(frontend->family, &frontend->address)),
@@ -163,9 +161,11 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
     cJSON *rivals = cJSON_AddArrayToObject(to, "alsoWantedBy"),
           *traffic = cJSON_AddArrayToObject(to, "traffic"),
           *ranges = cJSON_AddArrayToObject(to, "sourceRanges");
-    for (const struct claim *it = target->claims; ours && it; it = it->next_of_target)
-        if (it != claim && explain_take(e, ITEM_RIVAL, 1))
+    for (size_t i = 0; ours && i < target->n_claims; i++) {
+        const struct claim *it = frontend_claims(target)[i];
+        if (it != claim && !it->port->removed && explain_take(e, ITEM_RIVAL, 1))
             add_rival(facts_append(rivals), it, claims_reason(claim, it));
+    }
     for (size_t i = 0; ours && route.sources && i < route.n_sources; i++)
         if (explain_take(e, ITEM_SOURCE_RANGE, 1))
             facts_append_text(ranges, "%s", RANGE_TEXT(frontend->family, &route.sources[i]));
@@ -270,7 +270,7 @@ static int compare_ports(const void *a, const void *b, void *ctx)
 bool explain_is_outdated(const struct explainer *e, const char *id)
 {
     struct object_versions versions;
-    return object_store_versions(e->now->services, id, &versions) && versions.rejected;
+    return object_store_versions(e->now->services, id, NULL, &versions) && versions.rejected;
 }
 
 static void add_header(struct explainer *e, cJSON *to, const struct service *service)
@@ -343,7 +343,7 @@ static void note_slices(struct explainer *e, const struct service *service)
             explain_note(e, "no %s EndpointSlice names %s (label kubernetes.io/service-name)", name,
                          service->id);
     }
-    endpoint_slice_cache_versions(e->now->slices, service->id, &versions);
+    endpoint_slice_cache_versions(e->now->slices, service->id, NULL, &versions);
     vec_each (&versions, it)
         if (it->rejected && explain_take(e, ITEM_SLICE, 1))
             explain_note(e, "EndpointSlice %s is invalid%s: the log names the field", it->id,

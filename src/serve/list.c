@@ -69,11 +69,12 @@ static void find_lost_claims(const struct service_state *state, char **text)
     for (const struct port_state *port = state->ports; port; port = port->next)
         for (const struct claim *it = port->claims; it; it = it->next_of_port) {
             const struct frontend_state *target = it->target;
-            bool lost = target->reserved || (target->winner && target->winner != port);
+            const struct claim *winner = frontend_winner(target);
+            bool lost = target->reserved || (winner && winner != it);
             if (lost && n++ == 0)
                 *text = xasprintf("%s belongs to %s", frontend_format(&target->frontend, frontend),
                                   target->reserved ? "the API server"
-                                                   : target->winner->owner->service->id);
+                                                   : winner->port->owner->service->id);
         }
     if (n > 1)
         xjoin(text, "and %zu more to others", n - 1);

@@ -9,7 +9,7 @@ bool service_is_rejected(const struct snapshot *now, const struct service_state 
 {
     for (const struct port_state *port = service->ports; port; port = port->next)
         for (const struct claim *it = port->claims; it; it = it->next_of_port)
-            if (port->family == family && it->target->winner == port &&
+            if (port->family == family && it->target->winner == it &&
                 ruleset_is_rejected(now->family[family].ruleset, &it->target->frontend))
                 return true;
     return false;
@@ -28,17 +28,27 @@ size_t service_limited(const struct snapshot *now, const struct service_state *s
     return n;
 }
 
+/* Whether all changes of a Service and its slices are applied: others may be in the middle of
+ * theirs, which takes many transactions for a large one. */
+static void find_applied(const struct snapshot *now, const char *id, bool applied[FAMILY_COUNT])
+{
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        applied[i] = now->family[i].current && !policy_service_waits(now->policy, id, i);
+}
+
 bool service_is_pending(const struct snapshot *now, const char *id)
 {
     object_versions_vec all = {0};
     struct object_versions own;
+    bool applied[FAMILY_COUNT];
     bool pending = false;
     /* Nearly always, nothing is. */
     if (now->services_pending == 0 && now->slices_pending == 0)
         return false;
-    if (object_store_versions(now->services, id, &own))
+    find_applied(now, id, applied);
+    if (object_store_versions(now->services, id, applied, &own))
         vec_push(&all, own);
-    endpoint_slice_cache_versions(now->slices, id, &all);
+    endpoint_slice_cache_versions(now->slices, id, applied, &all);
     vec_each (&all, it)
         for (int i = 0; i < FAMILY_COUNT; i++)
             pending = pending ||
@@ -106,7 +116,9 @@ static unsigned add_service(struct answer *a, const char *id)
 {
     struct object_versions versions;
     object_versions_vec slices = {0};
-    if (!object_store_versions(a->now->services, id, &versions)) {
+    bool applied[FAMILY_COUNT];
+    find_applied(a->now, id, applied);
+    if (!object_store_versions(a->now->services, id, applied, &versions)) {
         a->reason = a->now->complete ? "no such Service is known"
                                      : "Services and EndpointSlices are not complete yet";
         return a->now->complete ? 404 : 503;
@@ -116,7 +128,7 @@ static unsigned add_service(struct answer *a, const char *id)
         a->left_out[i] = why_left_out(a->now, service, i);
     add_versions(a, cJSON_AddObjectToObject(a->json, "service"), &versions);
     cJSON *array = cJSON_AddArrayToObject(a->json, "endpointSlices");
-    endpoint_slice_cache_versions(a->now->slices, id, &slices);
+    endpoint_slice_cache_versions(a->now->slices, id, applied, &slices);
     vec_each (&slices, it) {
         cJSON *slice = facts_append(array);
         const char *slash = strchr(it->id, '/');

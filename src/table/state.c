@@ -373,6 +373,12 @@ bool ruleset_is_rejected(const struct ruleset *rs, const struct frontend *fronte
     return entry && (entry->entry.quarantined || (entry->port && entry->port->entry.quarantined));
 }
 
+bool ruleset_port_is_rejected(const struct ruleset *rs, uint32_t id)
+{
+    const struct port_entry *port = rs->quarantine.all.n == 0 ? NULL : ruleset_find_port(rs, id);
+    return port && port->entry.quarantined;
+}
+
 bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
 {
     if (!rs->kernel_known || rs->dirty.n == 0)

@@ -522,6 +522,7 @@ void table_view(const struct table *table, double now, struct table_view *view)
     *view = (struct table_view){.in_use = true,
                                 .programmed = table->programmed,
                                 .overdue = waiting >= 2 * table->sync_period,
+                                .current = table->waiting_since == 0 && !table->queued,
                                 .waiting = waiting,
                                 .last_updated = table->last_updated,
                                 .previous = table->previous && !table->programmed,

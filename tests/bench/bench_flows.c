@@ -191,7 +191,8 @@ static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char 
         struct frontend frontend = {end.address, end.port, IPPROTO_UDP, FAMILY_IPV4};
         for (unsigned b = 0; b < n; b++)
             backends[b] = end_of(12, i + b * N_FRONTENDS, 53);
-        flow_cleaner_set(cleaner, &frontend, true, backends, n - n_stale);
+        flow_cleaner_set_port(cleaner, FAMILY_IPV4, i + 1, backends, n - n_stale);
+        flow_cleaner_set(cleaner, &frontend, i + 1);
     }
     iterations = (struct iterations){0};
     double cpu = cpu_seconds();

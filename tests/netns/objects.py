@@ -17,6 +17,9 @@ CONDITIONS = {
     "unready": {"ready": False, "serving": False, "terminating": False},
     "terminating": {"ready": False, "serving": True, "terminating": True},
     "failing": {"ready": False, "serving": False, "terminating": True},
+    # Of a Service with publishNotReadyAddresses: its pod is not ready.
+    "published": {"ready": True, "serving": False, "terminating": False},
+    "published-terminating": {"ready": True, "serving": False, "terminating": True},
 }
 
 

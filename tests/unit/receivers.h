@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* In place of src/serve/health.c: what it is told goes to receive(), and what is to be said of
- * flows.
- */
+/* In place of src/serve/health.c: what it is told goes to receive(). */
 #ifndef KUBE_NFTD_TESTS_RECEIVERS_H
 #define KUBE_NFTD_TESTS_RECEIVERS_H
 
@@ -34,15 +32,6 @@ void health_set_addresses(struct health *health, enum family family, bool all,
     }
     fclose(out);
     receive(xstrdup(family_name(family)), text);
-}
-
-/* As a flow cleaner gets them. */
-static inline void receive_flows(const struct frontend *frontend, bool claimed,
-                                 const struct backend *serving, size_t n)
-{
-    char text[FRONTEND_TEXT_SIZE];
-    receive(xstrdup(frontend_format(frontend, text)),
-            claimed ? flows_text((enum family)frontend->family, serving, n) : NULL);
 }
 
 #endif

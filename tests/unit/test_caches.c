@@ -104,7 +104,7 @@ COMMAND(changes)
 COMMAND(versions)
 {
     struct object_versions versions;
-    if (object_store_versions(caches.stores[KIND_SERVICE], words, &versions))
+    if (object_store_versions(caches.stores[KIND_SERVICE], words, NULL, &versions))
         write_versions(out, &versions);
     else
         fputs("unknown\n", out);
@@ -114,7 +114,7 @@ COMMAND(versions)
 COMMAND(slice_versions)
 {
     object_versions_vec all = {0};
-    endpoint_slice_cache_versions(caches.slices, words, &all);
+    endpoint_slice_cache_versions(caches.slices, words, NULL, &all);
     vec_each (&all, it) {
         fprintf(out, "%s ", it->id);
         write_versions(out, it);
@@ -127,7 +127,7 @@ CASES("caches")
 static unsigned count_versions(const char *service_id)
 {
     object_versions_vec all = {0};
-    endpoint_slice_cache_versions(caches.slices, service_id, &all);
+    endpoint_slice_cache_versions(caches.slices, service_id, NULL, &all);
     unsigned n = (unsigned)all.n;
     vec_free(&all);
     return n;

@@ -285,18 +285,54 @@ static size_t take_backends(char *words, struct backend backends[8])
     return n;
 }
 
+/* The id of a service port that only this frontend leads to. */
+static uint32_t own_port(const struct frontend *frontend)
+{
+    static VEC(struct frontend) all;
+    uint32_t id = 1000;
+    vec_each (&all, it) {
+        if (memcmp(it, frontend, sizeof(*it)) == 0)
+            return id;
+        id++;
+    }
+    vec_push(&all, *frontend);
+    return id;
+}
+
 COMMAND(set)
 {
     struct backend backends[8];
     const struct frontend to = frontend_of(script_word(&words));
     size_t n = take_backends(words, backends);
-    flow_cleaner_set(cleaner, &to, true, backends, n);
+    flow_cleaner_set_port(cleaner, (enum family)to.family, own_port(&to), backends, n);
+    flow_cleaner_set(cleaner, &to, own_port(&to));
+}
+
+/* port ID BACKEND...: an IPv4 service port. */
+COMMAND(port)
+{
+    struct backend backends[8];
+    const uint32_t id = (uint32_t)atoi(script_word(&words));
+    size_t n = take_backends(words, backends);
+    flow_cleaner_set_port(cleaner, FAMILY_IPV4, id, backends, n);
+}
+
+/* lead FRONTEND ID: to a service port. */
+COMMAND(lead)
+{
+    const struct frontend to = frontend_of(script_word(&words));
+    flow_cleaner_set(cleaner, &to, (uint32_t)atoi(words));
+}
+
+COMMAND(no_port)
+{
+    flow_cleaner_remove_port(cleaner, FAMILY_IPV4, (uint32_t)atoi(words));
 }
 
 COMMAND(gone)
 {
     const struct frontend to = frontend_of(words);
-    flow_cleaner_set(cleaner, &to, false, NULL, 0);
+    flow_cleaner_set(cleaner, &to, 0);
 }
 
 static enum family family_of(const char *words)
@@ -395,9 +431,9 @@ COMMAND(fault)
 
 static bool skipping;
 
-static bool is_skipped(const void *ctx, const struct frontend *frontend)
+static bool is_skipped(const void *ctx, const struct frontend *frontend, uint32_t id)
 {
-    ck_assert_uint_eq(frontend->port, 53);
+    ck_assert(frontend ? frontend->port == 53 : id > 0);
     return *(const bool *)ctx;
 }
 

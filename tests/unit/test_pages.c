@@ -78,12 +78,19 @@ const struct service_state *__wrap_policy_find_service(const struct policy *poli
 const struct service_state *__wrap_policy_find_service(const struct policy *policy, const char *id)
 {
     static struct port_state port;
-    static struct frontend_state target = {.winner = &port};
+    static struct frontend_state target;
     static struct claim claim = {.target = &target};
     static const struct service_state service = {.ports = &port};
     ck_assert_str_eq(id, "shop/web");
     port.claims = &claim;
+    target.winner = &claim;
     return &service;
+}
+
+bool __wrap_policy_service_waits(const void *policy, const char *service_id, enum family family);
+bool __wrap_policy_service_waits(const void *policy, const char *service_id, enum family family)
+{
+    return true;
 }
 
 bool __wrap_ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend);

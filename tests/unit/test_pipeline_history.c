@@ -10,6 +10,7 @@
  */
 #include "facts.h"
 #include "fake_clock.h"
+#include "fake_flows.h"
 #include "history.h"
 #include "kube-nftd/netlink.h"
 #include "proxy.h"
@@ -44,17 +45,23 @@ static bool damaged;  /* somebody else changed a table; that is known, or will b
 /* ---- what others were told: health checks and the flow cleaner ---- */
 
 static struct facts ledgers[2], *ledger = &ledgers[0];
+static struct fake_flows flows[2]; /* of each ledger */
 
 static void receive(char *about, char *what)
 {
     facts_set(ledger, about, what);
 }
 
-/* In place of src/netlink/flow_cleaner.c. */
-void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                      const struct backend *serving, size_t n)
+static void receive_flows(const struct frontend *frontend, char *text)
 {
-    receive_flows(frontend, claimed, serving, n);
+    char about[FRONTEND_TEXT_SIZE];
+    receive(xstrdup(frontend_format(frontend, about)), text);
+}
+
+static void forget_told(void)
+{
+    facts_clear(ledger);
+    fake_flows_clear(&flows[ledger - ledgers]);
 }
 
 void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family,
@@ -242,6 +249,7 @@ static void compare_with_another(bool sizes_too)
         sizes[0][i] = sizes_now((enum family)i);
     fake_kernel_exchange();
     ledger = &ledgers[1];
+    config.flows = (struct flow_cleaner *)(void *)&flows[1];
     for (int i = 0; i < FAMILY_COUNT && (sizes_too || below(4) == 0); i++)
         fake_kernel_drop_table((enum family)i);
     start();
@@ -255,8 +263,9 @@ static void compare_with_another(bool sizes_too)
     proxy_free(proxy);
     proxy = kept;
     world_sink = &proxy->caches.sink;
-    facts_clear(ledger);
+    forget_told();
     ledger = &ledgers[0];
+    config.flows = (struct flow_cleaner *)(void *)&flows[0];
     fake_kernel_exchange();
     check_same_text("what is in force", here, there);
     for (int i = 0; i < FAMILY_COUNT && sizes_too; i++)
@@ -459,7 +468,7 @@ static void restart(void)
 {
     size_t sent;
     proxy_free(proxy);
-    facts_clear(ledger);
+    forget_told();
     for (unsigned n = below(4); n > 0; n--) {
         enum object_kind kind = any_kind();
         unsigned number = below(count_of(kind));
@@ -584,7 +593,7 @@ static void set_up(void)
                                    .node_name = NODE,
                                    .families = {true, true},
                                    .health = (struct health *)(void *)&ledgers,
-                                   .flows = (struct flow_cleaner *)(void *)&ledgers};
+                                   .flows = (struct flow_cleaner *)(void *)&flows[0]};
     forget_world();
     for (int i = 0; i < FAMILY_COUNT; i++)
         hosts[i] = "";
@@ -599,7 +608,7 @@ static void tear_down(void)
 {
     proxy_free(proxy);
     proxy = NULL;
-    facts_clear(ledger);
+    forget_told();
     nft_socket_close(kernel);
     fake_kernel_reset();
 }

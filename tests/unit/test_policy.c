@@ -6,6 +6,7 @@
 
 #include "cache_script.h"
 #include "facts.h"
+#include "fake_flows.h"
 #include "kube-nftd/netlink.h"
 
 #include <linux/in.h>
@@ -47,11 +48,13 @@ static VEC(struct received_port) ports;
 static VEC(uint32_t) gone_ids;
 static VEC(struct received) state;
 static struct facts facts;
+static struct fake_flows flows;
 
 /* Every so many changes of service ports are not taken; then the whole route must follow. */
 static unsigned changes_taken, reject_every;
 
 static bool show_events;
+static unsigned n_events;
 
 /* The service port whose changes are not applied yet; NULL: none. */
 static char *in_portions;
@@ -304,16 +307,13 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
     fprintf(passed, "-%s\n", frontend_format(frontend, text));
 }
 
-void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                      const struct backend *serving, size_t n)
+static void receive_flows(const struct frontend *frontend, char *text)
 {
     char name[FRONTEND_TEXT_SIZE];
-    ck_assert_ptr_eq(cleaner, &facts);
     ck_assert_uint_eq(frontend->protocol, IPPROTO_UDP);
-    check_order(serving, n);
-    char *text = claimed ? flows_text((enum family)frontend->family, serving, n) : NULL;
+    const bool gone = !text;
     bool known = facts_set(&facts, xstrdup(frontend_format(frontend, name)), text);
-    ck_assert(claimed || (known && n == 0));
+    ck_assert(known || !gone);
 }
 
 /* How many use a thing so far: "cluster IP", or "cluster IP of 2". */
@@ -373,6 +373,7 @@ static void on_event(void *ctx, const struct object_event *event)
     char uid[UID_TEXT_SIZE];
     ck_assert_int_eq(event->kind, KIND_SERVICE);
     ck_assert_str_eq(event->action, "AssignFrontend");
+    n_events++;
     if (!show_events)
         return;
     fprintf(script_out(), "%s%s %.8s %s %s: %s\n",
@@ -434,7 +435,7 @@ static void make_policy(size_t most_endpoints)
         .node_name = "here",
         .caches = &caches,
         .tables = {(struct table *)&tables[FAMILY_IPV4], (struct table *)&tables[FAMILY_IPV6]},
-        .flows = (struct flow_cleaner *)(void *)&facts,
+        .flows = (struct flow_cleaner *)(void *)&flows,
         .health = (struct health *)(void *)&facts,
         .health_check = on_health_check,
         .events = &events,
@@ -447,6 +448,7 @@ static void set_up(void)
     caches_init(&caches, &cache_ops);
     make_policy(0);
     show_events = false;
+    n_events = 0;
     passed = open_memstream(&passed_text, &passed_length);
     script_show_log(LOG_LEVEL_WARN);
 }
@@ -470,6 +472,7 @@ static void tear_down(void)
     vec_free(&ports);
     vec_free(&gone_ids);
     facts_clear(&facts);
+    fake_flows_clear(&flows);
 }
 
 /* Node ports answer on just these addresses. */
@@ -620,6 +623,37 @@ COMMAND(some)
         fprintf(out, " with %zu ranges", ranges);
     fputs(all ? "\n" : " and more\n", out);
     forget_passed();
+}
+
+/* "FROM TO": the Services b/r0000... are gone. */
+COMMAND(no_rivals)
+{
+    char id[16];
+    int first = atoi(script_word(&words));
+    for (int i = first; i < atoi(words); i++) {
+        snprintf(id, sizeof(id), "b/r%04d", i);
+        caches.sink.remove(caches.sink.ctx, KIND_SERVICE, id);
+    }
+}
+
+/* "N M": as many Services b/r0000... claim so many addresses, which are the same. */
+COMMAND(rivals)
+{
+    char service[100];
+    int n = atoi(script_word(&words));
+    script_show_log(LOG_LEVEL_ERROR);
+    for (int i = 0; i < n; i++) {
+        snprintf(service, sizeof(service), "b/r%04d 10.97.0.%d http/TCP:80 external=203.0.113.0*%s",
+                 i, i, words);
+        put_object(KIND_SERVICE, script_service(service));
+    }
+}
+
+/* How many events there were since the last time. */
+COMMAND(reported)
+{
+    fprintf(out, "%u\n", n_events);
+    n_events = 0;
 }
 
 /* How many frontends lead to each address, and how many there are. */

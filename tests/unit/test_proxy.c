@@ -2,8 +2,10 @@
 /* The pipeline as a whole, step by step in cases/proxy: objects in at the sink, transactions out at
  * a kernel in memory. */
 #include "proxy.h"
+#include "serve/pages.h"
 #include "table/element.h"
 
+#include "fake_flows.h"
 #include "fake_kernel.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
@@ -23,6 +25,7 @@ static struct {
     double queued, success;
 } times[FAMILY_COUNT]; /* as last shown */
 
+static struct fake_flows flows;
 static VEC(struct frontend) stale[FAMILY_COUNT]; /* not yet deleted, or skipped */
 static flow_not_applied_fn not_applied[FAMILY_COUNT];
 static const void *not_applied_ctx[FAMILY_COUNT];
@@ -35,26 +38,27 @@ static void receive(char *about, char *what)
     free(what);
 }
 
+/* Not written where there are many. */
+static void receive_flows(const struct frontend *frontend, char *text)
+{
+    char about[FRONTEND_TEXT_SIZE];
+    if (config.portion)
+        free(text);
+    else
+        receive(xstrdup(frontend_format(frontend, about)), text);
+    vec_push(&stale[frontend->family], *frontend);
+}
+
 bool health_service_is_listening(const struct health *health, const char *service_id,
                                  enum family family)
 {
     return health == config.health;
 }
 
-/* Not written where there are many. */
-void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
-                      const struct backend *serving, size_t n)
-{
-    ck_assert(cleaner && cleaner == config.flows);
-    if (!config.portion)
-        receive_flows(frontend, claimed, serving, n);
-    vec_push(&stale[frontend->family], *frontend);
-}
-
 void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family, flow_not_applied_fn fn,
                        const void *ctx)
 {
-    ck_assert(cleaner && cleaner == config.flows);
+    ck_assert_ptr_eq(cleaner, config.flows);
     ck_assert(config.families[family] && fn && ctx);
     not_applied[family] = fn;
     not_applied_ctx[family] = ctx;
@@ -63,11 +67,11 @@ void flow_cleaner_skip(struct flow_cleaner *cleaner, enum family family, flow_no
 /* Runs that delete nothing are not written. */
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
 {
-    ck_assert(cleaner && cleaner == config.flows);
+    ck_assert_ptr_eq(cleaner, config.flows);
     ck_assert(config.families[family]);
     size_t waiting = 0, n = stale[family].n;
     vec_each (&stale[family], it)
-        if (not_applied[family](not_applied_ctx[family], it))
+        if (not_applied[family](not_applied_ctx[family], it, 0))
             stale[family].v[waiting++] = *it;
     if (waiting < n)
         receive(xstrdup("run"), xstrdup(family_name(family)));
@@ -132,6 +136,7 @@ static void restart(void)
 {
     struct error err = {0};
     proxy_free(proxy);
+    fake_flows_clear(&flows);
     begun = clock_realtime();
     proxy = proxy_new(&config, &err);
     ck_assert_msg(proxy, "%s", err.text);
@@ -149,7 +154,7 @@ static void set_up(void)
                                    .node_name = "n1",
                                    .families = {true, true},
                                    .health = (struct health *)(void *)&stale,
-                                   .flows = (struct flow_cleaner *)(void *)&stale};
+                                   .flows = (struct flow_cleaner *)(void *)&flows};
     kernel = nft_socket_open(&err);
     ck_assert_ptr_nonnull(kernel);
     now = 1000;
@@ -162,6 +167,7 @@ static void tear_down(void)
 {
     proxy_free(proxy);
     proxy = NULL;
+    fake_flows_clear(&flows);
     for (int i = 0; i < FAMILY_COUNT; i++)
         vec_free(&stale[i]);
     nft_socket_close(kernel);
@@ -438,6 +444,7 @@ static bool is_pending(const char *id)
     bool waits = strstr(text, "\"pending\":true");
     ck_assert(waits || strstr(text, "\"pending\":false"));
     ck_assert(waits == (strstr(text, "a change of it is not in the kernel yet") != NULL));
+    ck_assert(service_is_pending(&state, id) == waits); /* as /programmed and list say */
     cJSON_free(text);
     cJSON_Delete(answer);
     explain_query_clear(&query);
@@ -649,7 +656,7 @@ COMMAND(versions)
     struct object_versions versions;
     struct snapshot state = snapshot();
     fputs(state.complete ? "" : "not complete: ", out);
-    if (object_store_versions(state.services, words, &versions))
+    if (object_store_versions(state.services, words, NULL, &versions))
         write_versions(out, &versions);
     else
         fputs("unknown\n", out);
