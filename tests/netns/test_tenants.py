@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What one tenant may write, at its largest: probes and the changes of others do not wait for it.
+
+Each row is a tenant's doing, in the largest objects that an API server takes. Meanwhile /livez is asked for all the
+time, and another Service changes. How long they wait is told by the CPU time that the daemon takes until the answer is
+there: other programs of a busy machine do not lengthen that.
+"""
+
+import json
+import multiprocessing
+import pathlib
+import time
+import typing
+
+import pytest
+
+import objects
+from daemon import HEALTH_PORT, Daemon, http_get, wait_for
+from objects import Port
+from scenario import Proxy, Web
+from test_metrics import request
+
+# What a request and a change may wait for, in seconds of CPU time.
+MOST = 0.1
+# The daemon is done with a tenant's doing when it takes less than this in a tenth of a second.
+IDLE = 0.02
+# None of it takes longer, in seconds of CPU time.
+MOST_IN_ALL = 30.0
+
+
+def cpu_seconds(pid: int) -> float:
+    return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def probe(daemon: Daemon, ended, answers) -> None:
+    """Asks for /livez all the time, in a process of its own."""
+    waits = []
+    while not ended.wait(0.002):
+        before = cpu_seconds(daemon.process.pid)
+        assert http_get(daemon.namespace, "127.0.0.1", HEALTH_PORT, "/livez")[0] == 200
+        waits.append(cpu_seconds(daemon.process.pid) - before)
+    answers.put(waits)
+
+
+class World:
+    """A Service of few endpoints beside the tenant's."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.pid = proxy.daemon.process.pid
+        self.web = Web(proxy, 4, "TCP")
+        self.web.publish("a")
+        self.version = 100
+        self.waits: list[float] = []
+        self.begin = cpu_seconds(self.pid)  # of what is not done yet
+        fork = multiprocessing.get_context("fork")
+        self.ended, self.answers = fork.Event(), fork.SimpleQueue()
+        self.probe = fork.Process(target=probe, args=(proxy.daemon, self.ended, self.answers), daemon=True)
+        self.probe.start()
+
+    def put(self, name: str, *told: dict) -> None:
+        self.proxy.manifests.put(name, *told)
+
+    def remove(self, name: str) -> None:
+        self.proxy.manifests.remove(name)
+
+    def change_web(self) -> None:
+        """Until the kernel has it, as /programmed says."""
+        self.version += 1
+        told = self.web.as_slice({"ab"[self.version % 2]: "ready"})
+        told["metadata"]["resourceVersion"] = str(self.version)
+        before = cpu_seconds(self.pid)
+        self.put("web-slice", told)
+
+        def is_programmed() -> bool:
+            status, _, body = request(self.proxy, "/programmed?namespace=default&service=web")
+            slices = json.loads(body)["endpointSlices"]
+            return status == 200 and [it["received"] for it in slices] == [str(self.version)]
+
+        wait_for(is_programmed, "it is programmed", 60)
+        self.waits.append(cpu_seconds(self.pid) - before)
+
+    def settle(self, what: str) -> None:
+        """Changes the small one until the tenant's is done."""
+        before, first = 0.0, len(self.waits)
+        while cpu_seconds(self.pid) - before > IDLE:
+            self.change_web()
+            before = cpu_seconds(self.pid)
+            assert before - self.begin < MOST_IN_ALL
+            time.sleep(0.1)
+        spent, longest = cpu_seconds(self.pid) - self.begin, max(self.waits[first:])
+        self.begin += spent
+        print(f"{what}: {spent:.3f} s of CPU, {len(self.waits) - first} changes of another of up to {longest:.3f} s")
+
+    def check(self) -> None:
+        self.ended.set()
+        probes = self.answers.get()
+        self.probe.join()
+        print(f"/livez waits {max(probes):.3f} s, another Service {max(self.waits):.3f} s")
+        assert len(probes) > len(self.waits) > 3
+        assert max(probes) < MOST
+        assert max(self.waits) < MOST
+
+
+def addresses(first: int, n: int) -> list[str]:
+    return [f"11.{i >> 16}.{i >> 8 & 255}.{i & 255}" for i in range(first, first + n)]
+
+
+def pods(n: int, state: str = "ready") -> list[dict]:
+    return [objects.endpoint(f"10.{80 + (i >> 16)}.{i >> 8 & 255}.{i & 255}", state, "node-z") for i in range(n)]
+
+
+def service(name: str, number: int, ports: list[Port], **spec) -> dict:
+    return objects.service(name, {4: f"10.96.{200 + number // 250}.{number % 250}"}, ports, **spec)
+
+
+HTTP = [Port("http", "TCP", 80)]
+DNS = [Port("dns", "UDP", 53)]
+
+Steps = typing.Iterator[str]
+
+
+def same_addresses(world: World) -> Steps:
+    """1,000 Services that claim the same 1,000 addresses; the endpoints of the first come and go."""
+    every = addresses(0, 1000)
+    for i in range(1000):
+        name = f"same-{i:04}"
+        world.put(name, service(name, i, HTTP, externalIPs=every))
+    yield "taking them in"
+    for n in (1, 0, 1):
+        world.put("same", objects.endpoint_slice("same-1", "same-0999", 4, HTTP, pods(n)))
+        yield f"{n} endpoints of the last"
+    for i in range(1000):
+        world.remove(f"same-{i:04}")
+    yield "deleting them"
+
+
+def many_udp_addresses(world: World) -> Steps:
+    """A UDP Service with 30,000 addresses and 2,000 endpoints, of which some come and go."""
+    world.put("udp", service("udp", 0, DNS, externalIPs=addresses(0, 30000)))
+    for i in range(0, 2000, 1000):
+        world.put(f"udp-{i}", objects.endpoint_slice(f"udp-{i}", "udp", 4, DNS, pods(2000)[i : i + 1000]))
+    yield "taking it in"
+    for n in (999, 1000, 998):
+        world.put("udp-0", objects.endpoint_slice("udp-0", "udp", 4, DNS, pods(n)))
+        yield f"{n} endpoints of 1,000"
+    world.remove("udp")
+    yield "deleting it"
+
+
+ROWS = [same_addresses, many_udp_addresses]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
+def test_a_tenants_largest_objects(proxy, row):
+    world = World(proxy)
+    try:
+        for what in row(world):
+            world.settle(what)
+        world.check()
+    finally:
+        world.ended.set()
