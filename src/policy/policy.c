@@ -10,6 +10,9 @@
 
 /* A Service whose frontends cost more than this fraction of a sync's limit is deferred. */
 #define PORTION_OF_MANY 8
+/* At most about so many changed endpoints are looked at when a slice changes, for all service ports
+ * together; what is left is decided anew, within the budgets of syncs. */
+#define DELTAS_AT_ONCE 20000
 /* At most this many Services are named in the log line of a commit. */
 #define NAMED 5
 
@@ -71,19 +74,25 @@ static bool is_local_ready(const struct slice_endpoint *endpoint, const struct l
            endpoint->node_name == here->node_name;
 }
 
-/* Applies the change of a slice to @port. Returns whether the local ready endpoints may differ. */
+/* Applies the change of a slice to @port. @left: as of DELTAS_AT_ONCE. Returns whether the local
+ * ready endpoints may differ. */
 static bool change_port(struct policy *policy, struct port_state *port,
-                        const struct slice_change *change)
+                        const struct slice_change *change, size_t *left)
 {
     const struct location *here = &policy->here.location;
     const struct service_port_ref ref = port_state_ref(port);
     bool recheck = false;
     unsigned seen = 0;
+    if (*left == 0) {
+        port->whole = true;
+        port_mark(policy, port);
+    }
     if (port->whole) /* dirty, and whatever changed will be part of the decision */
         return true;
     const endpoint_delta_vec *deltas = slice_change_deltas(change, &ref);
     if (deltas->n == 0)
         return false;
+    *left -= deltas->n < *left ? deltas->n : *left;
     port->whole = !port_add_deltas(port, deltas, here, &seen);
     port_mark(policy, port);
     policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
@@ -98,12 +107,13 @@ static void on_slice_changed(void *ctx, const struct slice_change *change)
     struct policy *policy = ctx;
     const struct service_state *state = policy_find_service(policy, change->service_id);
     bool recheck = false, affected = false;
+    size_t left = DELTAS_AT_ONCE;
     policy->api_server_changed =
         policy->api_server_changed || strcmp(change->service_id, API_SERVER) == 0;
     for (struct port_state *port = state ? state->ports : NULL; port; port = port->next) {
         if (port->family != change->family)
             continue;
-        recheck = change_port(policy, port, change) || recheck;
+        recheck = change_port(policy, port, change, &left) || recheck;
         affected = affected || port->dirty;
     }
     if (affected)
