@@ -32,6 +32,17 @@ def cpu_seconds(pid: int) -> float:
     return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
+def is_idle(pid: int) -> bool:
+    """Neither busy for a tenth of a second, nor waiting for a CPU of a busy machine."""
+    for _ in range(3):
+        before = cpu_seconds(pid)
+        time.sleep(0.1 / 3)
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if state != "S" or cpu_seconds(pid) - before > IDLE / 3:
+            return False
+    return True
+
+
 def probe(daemon: Daemon, ended, answers) -> None:
     """Asks for /livez all the time, in a process of its own."""
     waits = []
@@ -82,12 +93,10 @@ class World:
 
     def settle(self, what: str) -> None:
         """Changes the small one until the tenant's is done."""
-        before, first = 0.0, len(self.waits)
-        while cpu_seconds(self.pid) - before > IDLE:
+        first = len(self.waits)
+        while len(self.waits) == first or not is_idle(self.pid):
             self.change_web()
-            before = cpu_seconds(self.pid)
-            assert before - self.begin < MOST_IN_ALL
-            time.sleep(0.1)
+            assert cpu_seconds(self.pid) - self.begin < MOST_IN_ALL
         spent, longest = cpu_seconds(self.pid) - self.begin, max(self.waits[first:])
         self.begin += spent
         print(f"{what}: {spent:.3f} s of CPU, {len(self.waits) - first} changes of another of up to {longest:.3f} s")
@@ -97,7 +106,7 @@ class World:
         probes = self.answers.get()
         self.probe.join()
         print(f"/livez waits {max(probes):.3f} s, another Service {max(self.waits):.3f} s")
-        assert len(probes) > len(self.waits) > 3
+        assert len(probes) > len(self.waits) > 1
         assert max(probes) < MOST
         assert max(self.waits) < MOST
 
