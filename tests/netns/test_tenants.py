@@ -157,7 +157,67 @@ def many_udp_addresses(world: World) -> Steps:
     yield "deleting it"
 
 
-ROWS = [same_addresses, many_udp_addresses]
+def many_terminating_copies(world: World) -> Steps:
+    """300 slices with the same 1,000 endpoints, all terminating, of 50 ports."""
+    ports = [Port(f"p{number}", "TCP", number) for number in range(80, 130)]
+    world.put("copies", service("copies", 0, ports))
+    for i in range(300):
+        world.put(f"copies-{i}", objects.endpoint_slice(f"copies-{i}", "copies", 4, ports, pods(1000, "terminating")))
+        if i in (40, 299):
+            yield f"{i + 1} slices"
+    for state in ("ready", "terminating"):
+        world.put("copies-0", objects.endpoint_slice("copies-0", "copies", 4, ports, pods(1000, state)))
+        yield f"changing one to {state}"
+    for i in range(300):
+        world.remove(f"copies-{i}")
+    yield "deleting them"
+
+
+def affinity(world: World) -> Steps:
+    """50 ports with session affinity and 10,000 endpoints."""
+    ports = [Port(f"p{number}", "TCP", number) for number in range(80, 130)]
+    every = pods(10000)
+    world.put("sticky", service("sticky", 0, ports, sessionAffinity="ClientIP"))
+    for i in range(0, 10000, 1000):
+        world.put(f"sticky-{i}", objects.endpoint_slice(f"sticky-{i}", "sticky", 4, ports, every[i : i + 1000]))
+    yield "taking it in"
+    for n in (999, 1000):
+        world.put("sticky-0", objects.endpoint_slice("sticky-0", "sticky", 4, ports, every[:n]))
+        yield f"{n} endpoints of 1,000"
+    world.remove("sticky")
+    yield "deleting it"
+
+
+def new_numbers_of_endpoints(world: World) -> Steps:
+    """400 Services with as many endpoints each as no other has, and then 200 more."""
+    every = pods(600)
+    for first, last in ((1, 401), (401, 601)):
+        for n in range(first, last):
+            world.put(f"n-{n}", service(f"n-{n}", n, HTTP))
+            world.put(f"n-{n}-1", objects.endpoint_slice(f"n-{n}-1", f"n-{n}", 4, HTTP, every[:n]))
+        yield f"taking in {first} to {last - 1}"
+
+
+def many_ports_and_endpoints(world: World) -> Steps:
+    """One slice of 2,000 ports and 1,000 endpoints."""
+    ports = [Port(f"p{number}", "TCP", number) for number in range(1, 2001)]
+    world.put("wide", service("wide", 0, ports))
+    world.put("wide-1", objects.endpoint_slice("wide-1", "wide", 4, ports, pods(1000)))
+    yield "taking it in"
+    world.put("wide-1", objects.endpoint_slice("wide-1", "wide", 4, ports, pods(999)))
+    yield "999 endpoints"
+    world.remove("wide")
+    yield "deleting it"
+
+
+ROWS = [
+    same_addresses,
+    many_udp_addresses,
+    many_terminating_copies,
+    affinity,
+    new_numbers_of_endpoints,
+    many_ports_and_endpoints,
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
