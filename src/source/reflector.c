@@ -40,6 +40,8 @@
 #define LOG "reflector"
 /* About 20 times the largest clusters: more is a server error. */
 #define OBJECT_LIMIT ((size_t)1000000)
+/* Of an answer to a check: more is a server error. */
+#define CHECK_OBJECTS 10
 /* The server ends a watch after this many seconds, random so that clients spread. */
 #define WATCH_MIN 300
 #define WATCH_MAX 600
@@ -323,7 +325,9 @@ static int take_event(void *ctx, struct watch_event *event, struct error *err)
 {
     struct reflector *r = ctx;
     if (r->purpose == CHECK) /* only the version of the list counts */
-        return 0;
+        return ++r->contents.count <= CHECK_OBJECTS
+                   ? 0
+                   : error_set(err, "more than %d objects instead of one", CHECK_OBJECTS);
     if (event->type == WATCH_BAD)
         report_bad(r, event);
     if (r->purpose == LIST)
@@ -572,6 +576,7 @@ static char *prepare(struct reflector *r, double *timeout)
         return collection_watch_path(&r->collection, r->version, seconds, false);
     case CHECK:
         r->received = 0;
+        clear_contents(&r->contents);
         object_reader_reset(&r->reader);
         *timeout = LIST_ANSWER_TIMEOUT;
         return collection_version_path(&r->collection);

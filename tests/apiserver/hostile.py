@@ -27,11 +27,20 @@ class Request:
 
     @property
     def what(self):
-        """"list", "watch", or "stream": a watch that begins with a list."""
+        """"list", "watch", "stream": a watch that begins with a list, or "check": a list for its version alone."""
         query = dict(urllib.parse.parse_qsl(self.target.partition("?")[2]))
+        if query.get("limit") == "1":
+            return "check"
         if query.get("watch") != "true":
             return "list"
         return "stream" if "sendInitialEvents" in query else "watch"
+
+
+def good_list(plural):
+    """Of a server that has come far enough for its watches to go on."""
+    api_version, kind = {"services": ("v1", "ServiceList"),
+                         "endpointslices": ("discovery.k8s.io/v1", "EndpointSliceList")}[plural]
+    return {"kind": kind, "apiVersion": api_version, "metadata": {"resourceVersion": "1000000"}, "items": []}
 
 
 class Exchange:
@@ -47,7 +56,7 @@ class Exchange:
         self.request.sent += len(data)
 
     def head(self, status="200 OK", *fields):
-        content_type = self.encoding.name if self.what == "list" else self.encoding.of_watches
+        content_type = self.encoding.name if self.what in ("list", "check") else self.encoding.of_watches
         lines = [f"HTTP/1.1 {status}", f"Content-Type: {content_type}", *fields]
         self.raw("\r\n".join(lines).encode() + b"\r\n\r\n")
 
@@ -74,7 +83,7 @@ class Exchange:
 
 class HostileServer:
     """Listens on 127.0.0.1:@port until close(); @script answers the requests for @plural, in @encoding if it
-    sends what is called so."""
+    sends what is called so. Checks are answered well: the scripts are about what comes then."""
 
     def __init__(self, certs, port, plural, script, encoding, elsewhere=None):
         self.plural, self.script, self.encoding, self.elsewhere = plural, script, encoding, elsewhere
@@ -119,7 +128,9 @@ class HostileServer:
                    for name, _, value in (line.partition(":") for line in lines)}
         request = Request(first.split(" ")[1], headers)
         exchange = Exchange(request, sock, self.encoding, self.elsewhere)
-        if request.plural == self.plural:
+        if request.plural == self.plural and request.what == "check":
+            exchange.whole(self.encoding.body(good_list(self.plural)))
+        elif request.plural == self.plural:
             self.requests.append(request)
             self.script(exchange)
         elif request.what == "watch":
