@@ -204,8 +204,9 @@ void services_forget_departed(struct policy *policy)
 /* Whether a Service was deleted and created again under the same name. */
 static bool is_another(const struct service *before, const struct service *after)
 {
-    return before && after && (before->created != after->created ||
-                               memcmp(&before->uid, &after->uid, sizeof(after->uid)) != 0);
+    return before && after &&
+           (before->created != after->created ||
+            memcmp(&before->uid, &after->uid, sizeof(after->uid)) != 0);
 }
 
 void ports_change(struct policy *policy, const struct service *before, const struct service *after)

@@ -454,6 +454,7 @@ TEST(transactions_of_a_large_batch_are_counted)
     begin(FAMILY_IPV6);
     struct table_monitor *monitor = table_monitor_new(loop, RULESET_TABLE, sock, &ops, &err);
     ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
+    batch.piece = SIZE_MAX;
     for (uint32_t i = 1000; i < 9000; i++)
         big_slot(i);
     batch.piece = batch.used / 4; /* cut where it can be, before that */

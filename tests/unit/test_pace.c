@@ -59,7 +59,8 @@ static struct server_backoff nodes[NODES];
 
 /* @node tries until the server, away from @begin to @end, serves it. Returns when; counts what it
  * sends in each second after @end. */
-static double try_until_served(struct server_backoff *node, double begin, double end, unsigned *sent)
+static double try_until_served(struct server_backoff *node, double begin, double end,
+                               unsigned *sent)
 {
     double now = begin, ready = end + UNREADY;
     while (now < ready) {
