@@ -34,6 +34,10 @@ char *xstrdup(const char *s);
 /** A copy of the first @n bytes of @s, NUL-terminated. */
 char *xstrndup(const char *s, size_t n);
 
+/** Decodes @n characters of base64, with line breaks anywhere. Returns the bytes with a NUL behind
+ * them, for the caller to free; NULL if it is not base64. */
+char *base64_decode(const char *text, size_t n, size_t *length);
+
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 

@@ -69,6 +69,33 @@ char *xstrndup(const char *s, size_t n)
     return copy;
 }
 
+char *base64_decode(const char *text, size_t n, size_t *length)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *data = xcalloc(n + 1, 1);
+    size_t digits = 0, padding = 0, i = 0;
+    unsigned bits = 0;
+    *length = 0;
+    for (; i < n; i++) {
+        const char *digit = memchr(alphabet, text[i], sizeof(alphabet) - 1);
+        if (text[i] == '=') {
+            padding++;
+        } else if (digit && padding == 0) {
+            bits = bits << 6 | (unsigned)(digit - alphabet);
+            if (digits++ % 4 != 0)
+                data[(*length)++] = (char)(bits >> (6 - 2 * ((digits - 1) % 4)) & 0xff);
+        } else if (text[i] != '\n' && text[i] != '\r') {
+            break;
+        }
+    }
+    /* Padding completes a group of four. */
+    if (i == n && digits % 4 != 1 && padding == (4 - digits % 4) % 4)
+        return data;
+    free(data);
+    return NULL;
+}
+
 char *xstrdup(const char *s)
 {
     return s ? xstrndup(s, strlen(s)) : NULL;

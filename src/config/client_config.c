@@ -292,32 +292,14 @@ static int get_text(const struct entry *entry, const char *field, const char **t
     return 0;
 }
 
-/* Decodes base64, with line breaks anywhere. NULL with an error if invalid or if the data contains
- * NUL bytes. */
+/* Decodes a text. NULL with an error if it is not base64, or of data with NUL bytes. */
 static char *decode(const char *text, struct error *err)
 {
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *data = xcalloc(strlen(text) + 1, 1);
-    size_t digits = 0, padding = 0, length = 0;
-    unsigned bits = 0;
-    for (; *text; text++) {
-        const char *digit = strchr(alphabet, *text);
-        if (*text == '=') {
-            padding++;
-        } else if (digit && padding == 0) {
-            bits = bits << 6 | (unsigned)(digit - alphabet);
-            if (digits++ % 4 != 0)
-                data[length++] = (char)(bits >> (6 - 2 * ((digits - 1) % 4)) & 0xff);
-        } else if (*text != '\n' && *text != '\r') {
-            break;
-        }
-    }
-    /* Padding completes a group of four. */
-    bool good = !*text && digits % 4 != 1 && padding == (4 - digits % 4) % 4;
-    if (good && strlen(data) == length)
+    size_t length;
+    char *data = base64_decode(text, strlen(text), &length);
+    if (data && strlen(data) == length)
         return data;
-    error_set(err, good ? "is not PEM in base64: it contains NUL bytes" : "is not base64");
+    error_set(err, data ? "is not PEM in base64: it contains NUL bytes" : "is not base64");
     free(data);
     return NULL;
 }

@@ -5,6 +5,7 @@
  */
 #include "api_connection.h"
 
+#include "ca_bundle.h"
 #include "kube-nftd/base.h"
 
 #include <arpa/inet.h>
@@ -129,6 +130,24 @@ void credential_clear(struct credential *c)
     *c = (struct credential){0};
 }
 
+/* What can be used of @text, which it takes, or NULL with an error. */
+static char *usable(const struct credential *c, char *text, const char *source, struct error *err)
+{
+    char *good = NULL, *skipped = NULL;
+    if (check(c, text, source, err)) {
+        wipe(text);
+        return NULL;
+    }
+    if (c->kind != CREDENTIAL_CA)
+        return text;
+    good = ca_bundle_certificates(text, source, &skipped, err);
+    if (skipped && (!c->text || strcmp(c->text, good) != 0))
+        log_warn("apiserver", "a part of the CA is skipped: %s", skipped);
+    free(skipped);
+    free(text);
+    return good;
+}
+
 /* The contents of the file, if good, for the caller to wipe. NULL with an error if not. */
 static char *load(const struct credential *c, struct error *err)
 {
@@ -138,10 +157,7 @@ static char *load(const struct credential *c, struct error *err)
         error_prefix(err, "%s", c->file);
     else if (is_token)
         trim(text);
-    if (text && check(c, text, c->file, err) == 0)
-        return text;
-    wipe(text);
-    return NULL;
+    return text ? usable(c, text, c->file, err) : NULL;
 }
 
 int credential_get(struct credential *c, const char **text, struct error *err)
@@ -161,9 +177,14 @@ int credential_get(struct credential *c, const char **text, struct error *err)
             log_info("apiserver", "the %s was replaced file=%s", c->what, c->file);
         wipe(c->text);
         c->text = fresh;
-    } else if (c->text && check(c, c->text, is_token ? "the token" : c->what, err) < 0) {
-        return is_token ? -1 : error_prefix(err, "kubeconfig");
+    } else if (c->text && !c->usable) {
+        fresh = usable(c, xstrdup(c->text), is_token ? "the token" : c->what, err);
+        if (!fresh)
+            return is_token ? -1 : error_prefix(err, "kubeconfig");
+        wipe(c->text);
+        c->text = fresh;
     }
+    c->usable = c->text != NULL;
     *text = c->text;
     return 0;
 }
@@ -378,7 +399,7 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
                         struct error *err)
 {
     *c = (struct api_connection){.config = config};
-    credential_init(&c->ca, CREDENTIAL_CERTIFICATES, "CA", config->ca_data, config->ca_file);
+    credential_init(&c->ca, CREDENTIAL_CA, "CA", config->ca_data, config->ca_file);
     credential_init(&c->client_cert, CREDENTIAL_CERTIFICATES, "client certificate",
                     config->client_cert_data, config->client_cert_file);
     credential_init(&c->client_key, CREDENTIAL_KEY, "client key", config->client_key_data,

@@ -17,7 +17,7 @@
 
 /* Credentials: a bearer token, a client certificate, its key, or the CA bundle that verifies the
  * server. May come from a file that is replaced while the daemon runs. */
-enum credential_kind { CREDENTIAL_TOKEN, CREDENTIAL_CERTIFICATES, CREDENTIAL_KEY };
+enum credential_kind { CREDENTIAL_TOKEN, CREDENTIAL_CA, CREDENTIAL_CERTIFICATES, CREDENTIAL_KEY };
 
 struct credential {
     enum credential_kind kind;
@@ -25,6 +25,7 @@ struct credential {
     const char *file; /* borrowed; NULL: fixed text, or no credential */
     char *text;       /* owned; the last good one; NULL: none yet */
     bool stale;       /* the last read of the file failed, which was logged */
+    bool usable;      /* the text was found to be good */
 };
 
 /** Copies @text and borrows @what and @file; @text and @file may be NULL. For a token the file
@@ -37,7 +38,8 @@ void credential_clear(struct credential *credential);
 /**
  * The current token (trimmed) or PEM text, borrowed until the next call; NULL if none is
  * configured. Reads the file again; if it is unreadable, truncated or of the wrong kind, the last
- * good text stays in use (logged once). -1 if no good text exists.
+ * good text stays in use (logged once). Of a CA bundle only the certificates are returned; the
+ * first block that is skipped is logged once. -1 if no good text exists.
  */
 int credential_get(struct credential *credential, const char **text, struct error *err);
 

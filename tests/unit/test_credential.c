@@ -69,10 +69,10 @@ COMMAND(get)
     write_logged(out, LOG_LEVEL_INFO);
 }
 
-/* "token|CA|key FILE [FIXED]", FILE as "none" or "pem", which is the test's. */
+/* "token|CA|certificate|key FILE [FIXED]", FILE as "none" or "pem", which is the test's. */
 COMMAND(use)
 {
-    static const char *const names[] = {"token", "CA", "key"};
+    static const char *const names[] = {"token", "CA", "certificate", "key"};
     const char *name = script_word(&words), *file = script_word(&words);
     size_t length;
     int kind = 0;
