@@ -384,7 +384,7 @@ static void sync_ports(struct policy *policy, enum queue queue, size_t budget)
     policy->left = budget;
     for (i = 0; i < n && policy->left > 0 && !ports->v[i]->renew; i++) {
         struct port_state *port = ports->v[i];
-        if (owner != port->owner)
+        if (!owner || owner != port->owner)
             before = policy->left;
         owner = port->owner;
         if (queue == QUEUE_FEW && !port->removed &&
