@@ -140,6 +140,8 @@ struct nft_rejection {
 
 #define NFT_NO_MESSAGE SIZE_MAX
 
+#define NFT_PIECE_FITTING SIZE_MAX
+
 struct nft_batch {
     char *buffer; /* messages, without the batch begin and end */
     size_t used, capacity;
@@ -148,7 +150,9 @@ struct nft_batch {
     uint8_t nf_family;    /* NFPROTO_IPV4 or NFPROTO_IPV6 */
     char *table;
     size_t elements[2]; /* number of elements, by enum nft_element_op */
-    size_t piece;     /* bytes per transaction, about; 0: the batch is one transaction, never cut */
+    /* Bytes per transaction, about. 0: the batch is one transaction, never cut; NFT_PIECE_FITTING:
+     * it is cut only where the send buffer cannot hold more. */
+    size_t piece;
     VEC(size_t) cuts; /* else the offsets where it may be cut */
     /* While set, elements must stay in one transaction and no cuts are recorded. */
     bool together;
@@ -262,9 +266,9 @@ void nft_socket_set_monitor(struct nft_socket *socket, struct table_monitor *mon
  * memory or room in the socket's buffer was missing.
  *
  * A batch is one transaction, or fails. One with @batch->piece is split at its cuts: into pieces of
- * that size, or smaller ones if the kernel lacks memory for them or if they exceed the socket
- * buffer even after growing (which takes CAP_NET_ADMIN in the initial user namespace). After -1 the
- * first pieces may then be applied.
+ * that size, or smaller ones if they exceed the socket buffer even after growing (which takes
+ * CAP_NET_ADMIN in the initial user namespace), or, without NFT_PIECE_FITTING, if the kernel lacks
+ * memory for them. After -1 the first pieces may then be applied.
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 

@@ -297,7 +297,8 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
             ++*done;
             continue;
         }
-        bool can_split = splits < MOST_SPLITS && next_cut(batch, from, 0) < to;
+        bool can_split = batch->piece != NFT_PIECE_FITTING && splits < MOST_SPLITS &&
+                         next_cut(batch, from, 0) < to;
         if (!can_split || !is_short_of_memory(batch, why)) {
             batch->nothing_applied = from == 0 && why != 0;
             batch->short_of_memory = batch->nothing_applied && is_short_of_memory(batch, why);

@@ -185,15 +185,19 @@ static void apply(struct ruleset *rs, double now)
 
 /* ---- sending ---- */
 
-/* @singly: one element per message, so that the kernel names all that it rejects. Only what fills a
- * new table is cut. The first piece of a replacement would be an empty table. */
+/* @singly: one element per message, so that the kernel names all that it rejects. What fills a new
+ * table is cut, a difference only where the send buffer cannot hold it: in a user namespace it may
+ * not grow, and a large change must not stop all others. A replacement is not cut, since its first
+ * piece would be an empty table. */
 static void begin_batch(struct ruleset *rs, bool singly)
 {
     nft_batch_clear(&rs->batch);
     rs->batch.singly = singly;
     vec_clear(&rs->quarantine.owners);
     rs->batch.nothing_applied = rs->batch.short_of_memory = false;
-    rs->batch.piece = rs->table_missing && !rs->table_replaced ? PIECE_OF_NEW : 0;
+    rs->batch.piece = !rs->table_missing    ? NFT_PIECE_FITTING
+                      : !rs->table_replaced ? PIECE_OF_NEW
+                                            : 0;
 }
 
 static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct commit_stats *stats,

@@ -188,7 +188,9 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
     if (batch->used == 0)
         return 0;
     struct fake_counts counts = kernel.counts;
-    int result = kernel.cuts ? cut_batch(batch, err) : transaction(batch, 0, batch->used, err);
+    const bool cut =
+        kernel.cuts && batch->piece != NFT_PIECE_FITTING; /* the send buffer fits all */
+    int result = cut ? cut_batch(batch, err) : transaction(batch, 0, batch->used, err);
     if (result == 0 && has_elements(&counts)) /* others are about rules */
         fake_check_batch(table_of_batch(batch), violated);
     return result;

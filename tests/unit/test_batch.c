@@ -84,7 +84,7 @@ TEST(long_lists_are_split)
         element(ELEMENT_ADD, "a", i);
     ck_assert_uint_eq(batch.cuts.n, 0); /* one transaction */
     nft_batch_clear(&batch);
-    batch.piece = SIZE_MAX;
+    batch.piece = NFT_PIECE_FITTING;
     for (uint32_t i = 0; i < n; i++)
         element(ELEMENT_ADD, "a", i);
     ck_assert_uint_gt(strlen(kinds()), 8); /* 28 bytes each: 560,000 bytes */

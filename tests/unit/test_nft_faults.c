@@ -110,7 +110,7 @@ static void put_forty(const char *words, size_t piece)
 
 COMMAND(pieces)
 {
-    put_forty(words, SIZE_MAX);
+    put_forty(words, 1 << 20);
 }
 
 COMMAND(whole)

@@ -292,7 +292,7 @@ TEST(a_batch_larger_than_the_send_buffer_is_cut)
     size_t limit = send_limit();
     uint32_t n = 0;
     begin(FAMILY_IPV6);
-    batch.piece = SIZE_MAX;
+    batch.piece = NFT_PIECE_FITTING;
     while (batch.used < limit + limit / 4)
         big_slot(n++);
     ck_assert_uint_ge(n, 5000);
@@ -316,7 +316,7 @@ TESTS(what_cannot_be_cut_is_not_sent, 2)
 {
     size_t limit = send_limit();
     begin(FAMILY_IPV6);
-    batch.piece = _i ? SIZE_MAX : 0;
+    batch.piece = _i ? NFT_PIECE_FITTING : 0;
     for (uint32_t n = 0; batch.used < limit; n++) {
         big_slot(n);
         if (_i) /* sets in turn: each element is a message, none may be cut off */
@@ -454,7 +454,7 @@ TEST(transactions_of_a_large_batch_are_counted)
     begin(FAMILY_IPV6);
     struct table_monitor *monitor = table_monitor_new(loop, RULESET_TABLE, sock, &ops, &err);
     ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
-    batch.piece = SIZE_MAX;
+    batch.piece = NFT_PIECE_FITTING;
     for (uint32_t i = 1000; i < 9000; i++)
         big_slot(i);
     batch.piece = batch.used / 4; /* cut where it can be, before that */
