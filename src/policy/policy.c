@@ -32,6 +32,8 @@ bool policy_has_many(const struct policy *policy, const struct service *service)
     const size_t ranges_a_backend = 2 * COST_BACKEND / COST_WALKED;
     const struct outside *outside = service_outside(service);
     size_t of_port = 0, node_ports = 0, n = 0;
+    if (policy->few == SIZE_MAX) /* without a budget */
+        return false;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         of_port += 1 + outside->external_ips[family].n +
                    outside->load_balancer_ips[family].n *

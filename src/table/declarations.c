@@ -36,6 +36,17 @@ static uint32_t size_of(const struct nlmsghdr *set)
                           0);
 }
 
+/* The kernel gives a set without a size this one as soon as a rule adds elements to it. */
+#define DYNAMIC_SIZE 65535
+
+static bool same_size(const struct nlmsghdr *expected, const struct nlmsghdr *found)
+{
+    const uint32_t size = size_of(expected);
+    return size_of(found) == size ||
+           (size == 0 && size_of(found) == DYNAMIC_SIZE &&
+            netlink_number(nfnl_attribute(expected, NFTA_SET_FLAGS), 0) & NFT_SET_EVAL);
+}
+
 static bool same_user_data(const struct nlmsghdr *a, const struct nlmsghdr *b)
 {
     const struct nlattr *left = nfnl_attribute(a, NFTA_SET_USERDATA),
@@ -67,7 +78,7 @@ static char *compare(const char *name, const struct nlmsghdr *expected,
     for (size_t i = 0; i < sizeof(extras) / sizeof(extras[0]); i++)
         if (nfnl_attribute(found, extras[i].attribute))
             return xasprintf("%s has a default %s", name, extras[i].name);
-    if (size_of(found) != size_of(expected))
+    if (!same_size(expected, found))
         return xasprintf("%s has size %u, not %u", name, size_of(found), size_of(expected));
     if (!same_user_data(found, expected))
         return xasprintf("%s has other user data", name);

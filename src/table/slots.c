@@ -256,6 +256,8 @@ void backend_changes_sum(const struct backend_change *changes, size_t n, backend
         vec_push(changes->comes ? came : went, changes->backend);
         return;
     }
+    if (n == 0)
+        return;
     struct backend_change *sorted = xreallocarray(NULL, n, sizeof(*sorted));
     memcpy(sorted, changes, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), compare_changes);

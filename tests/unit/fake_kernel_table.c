@@ -144,7 +144,7 @@ static void drop_anonymous(struct fake_table *table, const char *name)
     struct fake_set *set = *name ? fake_find_set(table, name) : NULL;
     if (!set)
         return;
-    fake_free_elements(set);
+    fake_free_set(set);
     *set = table->sets.v[--table->sets.n];
 }
 

@@ -158,7 +158,7 @@ LONG_TEST(a_slice_of_many_ports)
     put_service("p", PORTS, false);
     expect((struct passed){.ports = PORTS, .frontends = PORTS});
     put_slice("a/1", "10.0.0.1", false, 0);
-    expect((struct passed){.ports = PORTS, .frontends = PORTS});
+    expect((struct passed){.ports = PORTS});
     put_slice("a/1", "10.0.0.1", true, 0);
     expect((struct passed){0});
     put_slice("a/1", "10.0.0.1 10.0.0.2", true, 0);
@@ -259,7 +259,7 @@ LONG_TEST(a_service_of_many_addresses)
     expect((struct passed){.ports = 1, .frontends = ADDRESSES + 1});
     put(KIND_ENDPOINTSLICE,
         make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.2"));
-    expect((struct passed){.ports = 1, .frontends = ADDRESSES + 1});
+    expect((struct passed){.ports = 1});
     put(KIND_ENDPOINTSLICE,
         make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.3"));
     expect((struct passed){.changed = 1});
