@@ -13,7 +13,6 @@ from daemon import BINARY, call, environment, http_get, wait_for
 from lab import NODE_ADDRESS, OTHER_NODE_NAME
 from scenario import Proxy, Web, table_of_another
 from terminal import on_terminal
-from test_refusals import crowd, refused
 
 METRICS_PORT = 10249
 HTTP = [objects.Port("http", "TCP", 80)]
@@ -130,20 +129,6 @@ def test_status_of_one_that_is_well(proxy, published):
     assert (four["family"], four["state"], four["frontends"], four["rejected"]) == ("IPv4", "applied", 5, 0)
     text = run(proxy, "status")
     assert text.splitlines()[0].endswith(": well") and "3 Services, 2 EndpointSlices" in text
-
-
-def test_status_of_one_that_is_not(proxy):
-    crowd(proxy, f"--manifests {proxy.manifests.folder} --hostname-override node-a")
-    for name in ("one", "two", "three"):
-        Web(proxy, 4, "TCP", name).put_service()
-    Web(proxy, 4, "TCP", "one").publish("a")
-    Web(proxy, 4, "TCP", "two").publish("a")
-    Web(proxy, 4, "TCP", "three").put_endpoints(c="ready")
-    wait_for(lambda: refused(proxy) == 1, "it is counted")
-    text = run(proxy, "status", status=1)
-    assert text.splitlines()[0].endswith(": not well") and "IPv4: 1 frontends or other elements are rejected" in text
-    assert items(proxy, "default/three")["default/three"]["state"] == "rejected"
-    assert items(proxy, "default/one")["default/one"]["state"] == "applied"
 
 
 @pytest.mark.usefixtures("table_owners")
