@@ -181,8 +181,10 @@ struct ending {
 static double wait_after(struct reflector *r, const struct ending *ending)
 {
     double asked = ending->status ? ending->status->retry_after : -1;
-    if (ending->wait > 0)
+    if (ending->wait > 0) { /* what was cut was the outage's, not futile */
+        backoff_reset(&r->futile, clock_monotonic());
         return ending->wait;
+    }
     asked = asked > 0 ? retry_after_wait(asked) : 0;
     if (asked > 0 && ++r->retry_afters <= RETRY_AFTER_TIMES)
         return asked;
