@@ -20,8 +20,8 @@ def faulty(lab, tmp_path, monkeypatch, request, owner):
     if owner == "auto":
         request.getfixturevalue("kept_tables")
     seed = random.SystemRandom().randrange(10**6)
-    print(f"NETLINK_FAULTS={seed}/100")  # shown if the test failed
-    monkeypatch.setenv("NETLINK_FAULTS", f"{seed}/100")
+    print(f"NETLINK_FAULTS={seed}/400")  # shown if the test failed
+    monkeypatch.setenv("NETLINK_FAULTS", f"{seed}/400")
     monkeypatch.setattr(daemon, "BINARY", BINARY.parent / "tests/kube-nftd-faulty")
     with running(lab, tmp_path, "--table-owner", owner) as proxy:
         yield proxy
