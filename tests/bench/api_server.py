@@ -81,7 +81,7 @@ class Collection:
     @functools.cache
     def page(self, start, limit):
         end = start + limit if limit else len(self.items)
-        metadata = {"resourceVersion": "900000"}
+        metadata = {"resourceVersion": str(cluster.LIST_VERSION)}
         if end < len(self.items):
             metadata["continue"] = str(end)
             metadata["remainingItemCount"] = len(self.items) - end

@@ -101,8 +101,10 @@ static double send_bytes(const char *resource, const char *text, size_t length)
 static void program(void)
 {
     mirror_start();
-    double start = clock_monotonic();
-    proxy_sync(proxy, nft, start);
+    double start = clock_monotonic(), next;
+    do
+        next = proxy_sync(proxy, nft, clock_monotonic());
+    while (!proxy_is_programmed(proxy) && next > 0 && next <= clock_monotonic());
     double turn = clock_monotonic() - start;
     const struct mirror_figures *did = mirror_figures();
     struct error err = {0};

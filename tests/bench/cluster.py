@@ -5,11 +5,14 @@ A service has one port and so many endpoints, in slices of at most 100. What is 
 once: half a million endpoints come within seconds.
 """
 
+import itertools
 import json
+import re
 import typing
 
 PAGE = 500  # the objects that the daemon asks for at a time
 PER_SLICE = 100  # endpoints, kube-controller-manager's default
+LIST_VERSION = 300000  # the resourceVersion of all lists; objects in them have lower ones, events higher ones
 TIME = "2026-01-01T00:00:00Z"
 NODES = 500
 SERVICES = "services"
@@ -85,7 +88,7 @@ def endpoint(i, number, network=11, state="ready"):
             f'"nodeName":"node-{number % NODES}","zone":"zone-{number % 3}"}}')
 
 
-def endpoint_slice(i, endpoints, part=0, protocol="TCP", version=200000):
+def endpoint_slice(i, endpoints, part=0, protocol="TCP"):
     """Slice @part of service @i with @endpoints, a list of texts."""
     labels = {"app.kubernetes.io/name": f"service-{i}", "app.kubernetes.io/part-of": "shop",
               "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
@@ -103,7 +106,7 @@ def endpoint_slice(i, endpoints, part=0, protocol="TCP", version=200000):
     number = i * 1000 + part
     metadata = {"name": f"service-{i}-{number * 7919 % 60466176:05x}",
                 "generateName": f"service-{i}-", "namespace": f"team-{i % 100}",
-                "uid": _uid(3, number), "resourceVersion": str(version), "generation": 4,
+                "uid": _uid(3, number), "resourceVersion": "200000", "generation": 4,
                 "creationTimestamp": TIME, "labels": labels,
                 "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": TIME},
                 "ownerReferences": [owner],
@@ -190,7 +193,7 @@ def event(what, text, kind, version):
 
 def end_of_contents(kind, version):
     """The bookmark behind a streamed list."""
-    metadata = {"resourceVersion": "900000", "annotations": {"k8s.io/initial-events-end": "true"}}
+    metadata = {"resourceVersion": str(LIST_VERSION), "annotations": {"k8s.io/initial-events-end": "true"}}
     return event("BOOKMARK", to_json({"metadata": metadata}), kind, version)
 
 
@@ -220,22 +223,28 @@ def write_manifest(path, size, protocol="TCP", others=()):
 
 # ---- changes ---------------------------------------------------------------------------------------
 
+_versions = itertools.count(LIST_VERSION + 1)
+
+
+def change(what, text, resource):
+    """An event of now: its version is above those of all before it."""
+    text = re.sub(r'"resourceVersion":"\d+"', f'"resourceVersion":"{next(_versions)}"', text, count=1)
+    return event(what, text, *KINDS[resource])
+
 
 def endpoint_replaced(i, size, number):
     """An event: other endpoint @number takes the place of the first one of service @i."""
     texts = [endpoint(i, each) for each in numbers(i, size)]
     texts[0] = endpoint(i, number, network=12)
-    return event("MODIFIED", endpoint_slice(i, texts, version=300000 + number), *KINDS[SLICES])
+    return change("MODIFIED", endpoint_slice(i, texts), SLICES)
 
 
 def rolling_update(size, at_a_time, network=13):
     """Events: the endpoints of the first service are replaced by others, so many of a slice in each
     event, until none is left."""
-    version = 400000
     for part in range(-(-size.endpoints // PER_SLICE)):
         texts = [endpoint(0, number) for number in numbers(0, size, part)]
         for start in range(0, len(texts), at_a_time):
             for place in range(start, min(start + at_a_time, len(texts))):
                 texts[place] = endpoint(0, numbers(0, size, part)[place], network=network)
-            version += 1
-            yield event("MODIFIED", endpoint_slice(0, texts, part, version=version), *KINDS[SLICES])
+            yield change("MODIFIED", endpoint_slice(0, texts, part), SLICES)

@@ -34,6 +34,7 @@ static struct nft_batch copy_of(const struct nft_batch *batch)
     copy.used = copy.capacity = batch->used;
     memcpy(copy.buffer, batch->buffer, batch->used);
     copy.sequence = batch->sequence;
+    copy.piece = batch->piece;
     vec_each (&batch->cuts, cut)
         vec_push(&copy.cuts, *cut);
     rename_table(&copy);

@@ -10,7 +10,7 @@ import contextlib
 
 import cluster
 import subjects
-from cluster import KINDS, SERVICES, SLICES, Size
+from cluster import SERVICES, SLICES, Size
 from results import samples, table
 
 TITLE = "One change"
@@ -50,7 +50,7 @@ def play(pipeline, size, ks, sizes):
     for k in ks:
         for label, resource, (what, text) in changes(k * 7919 % size.services, size, k):
             sizes.setdefault(label, []).append(
-                pipeline.add(label, resource, cluster.event(what, text, *KINDS[resource])))
+                pipeline.add(label, resource, cluster.change(what, text, resource)))
     pipeline.play()
 
 
