@@ -6,13 +6,13 @@ import json
 import os
 import re
 import socket
-import subprocess
 import urllib.request
 
 import pytest
 
 import answers
-from harness import (METRICS, NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, node, service, table)
+import harness
+from harness import (METRICS, NODE_ADDRESS, Daemon, endpoint_slice, node, service, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
 TWO = {("10.1.0.1", 8080), ("10.1.0.2", 8080)}
@@ -316,13 +316,12 @@ def test_who_puts_the_taint_back_is_not_raced(server, start):
         assert "taint=example.com/not-ready" in line
 
 
-def test_the_taint_stays_while_the_kernel_refuses_a_frontend(server, start, tmp_path):
-    """A map with room for one frontend refuses the second one; that Service goes."""
+def test_the_taint_stays_while_the_kernel_rejects_a_frontend(server, start, tmp_path, monkeypatch):
+    """In kube-nftd-faulty, which has the kernel reject elements with this address (tests/faults); that Service goes."""
     server.put(tainted(TAINT))
-    text = dump_rules(server.kubeconfig(tmp_path / "kubeconfig"))
-    text = text[:text.index("table ip6 kube-nftd {")]  # stock nft cannot load all of that
-    text = re.sub(r"(map services \{\n\s*type [^\n]*\n)", r"\1        size 1\n", text, count=1)
-    subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+    (tmp_path / "rejected").write_text("10.96.0.99")
+    monkeypatch.setenv("NETLINK_REJECTS", str(tmp_path / "rejected"))
+    monkeypatch.setattr(harness, "BINARY", harness.BINARY.parent / "tests" / "kube-nftd-faulty")
     server.put(service("more", "10.96.0.99"), endpoint_slice("10.1.0.3", name="more"))
     with start("--table-owner", "off", "--remove-startup-taint", "example.com/not-ready") as daemon:
         server.wait(lambda: daemon.lines("the kernel rejects some elements taint=example.com/not-ready"))

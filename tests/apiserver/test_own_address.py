@@ -11,15 +11,17 @@ import apiserver
 from harness import (BINARY, METRICS, Daemon, endpoint_slice, explain, node, own_network, rejected, service, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
-HOST = "127.0.0.1"
+HOST = "192.0.2.80"  # no loopback address: those are no load balancer's
 TOLD = "is not programmed: the API server uses that address and port"
 
 
 @pytest.fixture(name="server")
 def run_server(certs):
-    with own_network(), apiserver.ApiServer(certs) as server:
-        server.put(node(), service(), endpoint_slice("10.1.0.1"))
-        yield server
+    with own_network():
+        subprocess.run(["ip", "addr", "add", f"{HOST}/32", "dev", "lo"], check=True)
+        with apiserver.ApiServer(certs, hosts=(HOST,)) as server:
+            server.put(node(), service(), endpoint_slice("10.1.0.1"))
+            yield server
 
 
 def thief(port, address=HOST):
@@ -40,7 +42,8 @@ def reserved():
 
 
 def start(server, folder):
-    return Daemon(folder, server.kubeconfig(folder / "kubeconfig"), node="node-a")
+    cluster = {"certificate-authority": server.certs / "ca.crt", "tls-server-name": "localhost"}
+    return Daemon(folder, server.kubeconfig(folder / "kubeconfig", cluster=cluster), node="node-a")
 
 
 def has_endpoints(*addresses):
@@ -92,11 +95,12 @@ def test_a_start_over_a_table_that_cuts_it_off(server, tmp_path, endpoints):
 
 def test_endpoints_of_the_service_kubernetes(server, tmp_path):
     own = endpoint_slice("203.0.113.5", name="kubernetes", namespace="default", port=6443)
+    own["metadata"]["name"] = "kubernetes"  # as the API server itself names it
     server.put(own, thief(6443, "203.0.113.5"))
     with start(server, tmp_path):
         server.wait(lambda: ("10.96.0.66", "tcp", 6443) in rejected())
         assert ("203.0.113.5", "tcp", 6443) not in rejected() and reserved() == 1
-        server.delete("EndpointSlice", "default", "kubernetes-x")
+        server.delete("EndpointSlice", "default", "kubernetes")
         server.wait(lambda: ("203.0.113.5", "tcp", 6443) in rejected())
         server.put(own)
         server.wait(lambda: ("203.0.113.5", "tcp", 6443) not in rejected())

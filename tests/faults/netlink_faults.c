@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Netlink calls that fail at random. The linker puts these before those of libc and libmnl in the
- * program kube-nftd-faulty, which is otherwise the daemon; the daemon itself has nothing of this.
+ * Netlink calls that fail. The linker puts these before those of libc and libmnl in the program
+ * kube-nftd-faulty, which is otherwise the daemon; the daemon itself has nothing of this.
  *
- *     NETLINK_FAULTS=SEED/N    one call in N fails; without it a seed by chance, and N is 50
+ *     NETLINK_REJECTS=FILE     the kernel rejects elements with the address in FILE, and nothing
+ * else fails; looked up at each transaction, no file: none is NETLINK_FAULTS=SEED/N    one call in
+ * N fails; without both a seed by chance, and N is 50
  *
  * Some faults begin a burst, as when memory is short: one call in BURST_ODDS fails for a while.
  *
@@ -11,11 +13,15 @@
  * datagram, the answer to a request, or the rest of a dump is lost. Each fault is one that the
  * kernel reports, or that can be told from the missing end of an answer.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -25,6 +31,7 @@
 #define BURST_ODDS 3
 #define BURST_CALLS 40
 
+static const char *rejects;
 static unsigned seed, odds = STANDARD_ODDS, burst; /* calls that are left of it */
 
 /* By descriptor: the answers to the last request are lost after so many datagrams. That of a
@@ -37,6 +44,9 @@ static struct {
 __attribute__((constructor)) static void begin(void)
 {
     const char *text = getenv("NETLINK_FAULTS");
+    rejects = getenv("NETLINK_REJECTS");
+    if (rejects)
+        return;
     if (!text || sscanf(text, "%u/%u", &seed, &odds) < 1)
         if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
             abort();
@@ -76,7 +86,7 @@ static int some_errno(void)
 /* Whether the request cannot be sent. It may also lose its answer. */
 static bool request_fails(int fd, bool transaction)
 {
-    if (!is_netlink(fd))
+    if (rejects || !is_netlink(fd))
         return false;
     sockets[fd].lossy = false;
     if (!is_due())
@@ -98,9 +108,44 @@ ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes,
 ssize_t __real_recv(int fd, void *buffer, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
 
+/* The address in the file @rejects: its bytes in @address and their number, or 0. */
+static size_t rejected_address(char address[static sizeof(struct in6_addr)])
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    FILE *file = rejects ? fopen(rejects, "r") : NULL;
+    if (!file)
+        return 0;
+    const bool any = fscanf(file, "%45s", text) == 1;
+    fclose(file);
+    if (any && inet_pton(AF_INET, text, address) == 1)
+        return sizeof(struct in_addr);
+    return any && inet_pton(AF_INET6, text, address) == 1 ? sizeof(struct in6_addr) : 0;
+}
+
+/* The kernel rejects a message of another type than it knows, and that one alone. */
+static void exchange_types(const struct iovec *part, const char *address, size_t length, int from,
+                           int to)
+{
+    int left = (int)part->iov_len;
+    for (struct nlmsghdr *it = part->iov_base; mnl_nlmsg_ok(it, left);
+         it = mnl_nlmsg_next(it, &left))
+        if (it->nlmsg_type == (NFNL_SUBSYS_NFTABLES << 8 | from) &&
+            memmem(it, it->nlmsg_len, address, length))
+            it->nlmsg_type = (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | to);
+}
+
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    return request_fails(fd, true) ? -1 : __real_sendmsg(fd, message, flags);
+    char address[sizeof(struct in6_addr)];
+    const size_t length = is_netlink(fd) ? rejected_address(address) : 0;
+    if (request_fails(fd, true))
+        return -1;
+    for (size_t i = 0; length && i < message->msg_iovlen; i++)
+        exchange_types(&message->msg_iov[i], address, length, NFT_MSG_NEWSETELEM, NFT_MSG_MAX);
+    ssize_t sent = __real_sendmsg(fd, message, flags);
+    for (size_t i = 0; length && i < message->msg_iovlen; i++)
+        exchange_types(&message->msg_iov[i], address, length, NFT_MSG_MAX, NFT_MSG_NEWSETELEM);
+    return sent;
 }
 
 ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length)
@@ -122,7 +167,7 @@ static ssize_t lose_answers(int fd, void *buffer, size_t size, int flags)
 
 ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
 {
-    if (!is_netlink(fd))
+    if (rejects || !is_netlink(fd))
         return __real_recv(fd, buffer, size, flags);
     if (sockets[fd].lossy && sockets[fd].after-- == 0)
         return lose_answers(fd, buffer, size, flags);

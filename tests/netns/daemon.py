@@ -21,7 +21,7 @@ ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
 
 def environment() -> dict[str, str]:
     """No PATH: the daemon needs no other program. The settings of the sanitizers are kept."""
-    keep = ("ASAN_", "UBSAN_", "LSAN_", "LD_", "NETLINK_FAULTS")
+    keep = ("ASAN_", "UBSAN_", "LSAN_", "LD_", "NETLINK_")
     kept = {name: value for name, value in os.environ.items() if name.startswith(keep)}
     return {"PATH": "/nonexistent", **kept}
 

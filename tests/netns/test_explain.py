@@ -15,6 +15,7 @@ import objects
 from daemon import AFFINE, PORT, call, classid, http_get, number, wait_for
 from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME, Lab
 from scenario import Proxy, Web, table_of_another
+from test_refusals import one_is_rejected
 
 METRICS_PORT = 10249
 AGREES, FAILED, UNKNOWN, DIFFERS = 0, 1, 2, 3
@@ -331,6 +332,15 @@ def test_a_family_that_is_not_proxied(lab_without_ipv6, tmp_path):
         assert proxy.lab.node.run("nft", "list", "tables").stdout.splitlines() == ["table ip kube-nftd"]
     finally:
         proxy.close()
+
+
+def test_what_the_kernel_rejected_is_said(proxy, tmp_path, monkeypatch):
+    webs, _ = one_is_rejected(proxy, monkeypatch, tmp_path)
+    status, answer = ask(proxy, "default/three")
+    (frontend,) = frontends(answer).values()
+    assert status == DIFFERS and frontend["kernel"]["refused"] is True
+    assert any("the kernel rejected this" in note and "retried" in note for note in answer["notes"])
+    assert frontends(ask(proxy, "default/one")[1])[f"{webs['one'].address}:80/TCP"]["kernel"]["refused"] is False
 
 
 def test_a_health_check_port_that_another_program_has(proxy):

@@ -13,6 +13,7 @@ from daemon import BINARY, call, environment, http_get, wait_for
 from lab import NODE_ADDRESS, OTHER_NODE_NAME
 from scenario import Proxy, Web, table_of_another
 from terminal import on_terminal
+from test_refusals import one_is_rejected
 
 METRICS_PORT = 10249
 HTTP = [objects.Port("http", "TCP", 80)]
@@ -129,6 +130,14 @@ def test_status_of_one_that_is_well(proxy, published):
     assert (four["family"], four["state"], four["frontends"], four["rejected"]) == ("IPv4", "applied", 5, 0)
     text = run(proxy, "status")
     assert text.splitlines()[0].endswith(": well") and "3 Services, 2 EndpointSlices" in text
+
+
+def test_status_of_one_that_is_not(proxy, tmp_path, monkeypatch):
+    one_is_rejected(proxy, monkeypatch, tmp_path)
+    text = run(proxy, "status", status=1)
+    assert text.splitlines()[0].endswith(": not well") and "IPv4: 2 frontends or other elements are rejected" in text
+    assert items(proxy, "default/three")["default/three"]["state"] == "rejected"
+    assert items(proxy, "default/one")["default/one"]["state"] == "applied"
 
 
 @pytest.mark.usefixtures("table_owners")
