@@ -57,13 +57,10 @@ struct event_recorder {
     ev_timer timer;
 };
 
-/* FNV-1a: the same on every node. */
+/* The same on every node. */
 static uint64_t fingerprint(const char *text)
 {
-    uint64_t hash = 14695981039346656037U;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211U;
-    return hash;
+    return fnv(FNV_START, text, strlen(text));
 }
 
 /* ---- the request ---- */
