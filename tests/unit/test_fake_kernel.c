@@ -72,7 +72,7 @@ static void begin_with_classes(enum family family)
 COMMAND(pieces)
 {
     fake_kernel_cut(true);
-    batch.piece = SIZE_MAX;
+    batch.piece = 1 << 20;
 }
 
 COMMAND(cut)
