@@ -89,10 +89,11 @@ TESTS(each_operand_counts, 1 + unit_long(CONFIGS * FAMILY_COUNT - 1))
     begin_all(_i);
     size_t rules = fake_kernel_rules(family), changed = 0;
     ck_assert(same_rules());
-    /* All rules of the first configuration. Each other one has few of its own, and is one of five
-     * that look at one rule in five. In short, one in ten. */
-    const size_t step = (size_t)(11 - unit_steps(_i < FAMILY_COUNT ? 10 : 6));
-    for (size_t rule = (size_t)(_i / FAMILY_COUNT) % step; rule < rules; rule += step)
+    /* One rule in as many as there are configurations: most rules are in all of them, and in
+     * another one is the turn of others. */
+    const size_t step = CONFIGS + (unit_steps(10) < 10 ? 5 : 0);
+    const size_t turn = (size_t)(_i / FAMILY_COUNT + _i % FAMILY_COUNT * 3);
+    for (size_t rule = turn % step; rule < rules; rule += step)
         changed += change_each_operand(rule);
     ck_assert(same_rules());
     ck_assert_uint_gt(rules, 40);
