@@ -284,13 +284,11 @@ static int run_expression(struct nftnl_expr *expr, void *data)
     return m->verdict == NFT_CONTINUE ? 0 : -1;
 }
 
-static void run_rule(struct machine *m, const struct fake_rule *from)
+static void run_rule(struct machine *m, struct fake_rule *from)
 {
-    struct nftnl_rule *rule = fake_parse_rule(from);
     m->rule = from;
     m->verdict = NFT_CONTINUE;
-    nftnl_expr_foreach(rule, run_expression, m);
-    nftnl_rule_free(rule);
+    nftnl_expr_foreach(fake_parsed_rule(from), run_expression, m);
 }
 
 /* The verdict is NF_ACCEPT or NF_DROP, or NFT_CONTINUE if the chain has none. */

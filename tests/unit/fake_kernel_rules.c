@@ -132,6 +132,13 @@ static void change_operand(struct nftnl_expr *expr, uint16_t attribute)
         is_nat && attribute == NFTNL_EXPR_NAT_FLAGS ? NF_NAT_RANGE_PROTO_RANDOM : 1;
 }
 
+static void forget_parsed(struct fake_rule *rule)
+{
+    if (rule->parsed)
+        nftnl_rule_free(rule->parsed);
+    rule->parsed = NULL;
+}
+
 static void replace_rule(struct fake_rule *to, struct nftnl_rule *rule)
 {
     char buffer[RULE_SIZE];
@@ -139,6 +146,7 @@ static void replace_rule(struct fake_rule *to, struct nftnl_rule *rule)
     struct nlmsghdr *message = nftnl_nlmsg_build_hdr(buffer, NFNL_MSG_TYPE(to->message->nlmsg_type),
                                                      family->nfgen_family, 0, 0);
     nftnl_rule_nlmsg_build_payload(message, rule);
+    forget_parsed(to);
     free(to->before);
     to->before = to->message;
     to->message = xcalloc(1, message->nlmsg_len);
@@ -169,6 +177,7 @@ char *fake_change_operand(struct fake_rule *from, unsigned nth)
 void fake_undo_change(struct fake_rule *rule)
 {
     ck_assert_ptr_nonnull(rule->before);
+    forget_parsed(rule);
     free(rule->message);
     rule->message = rule->before;
     rule->before = NULL;
@@ -176,6 +185,7 @@ void fake_undo_change(struct fake_rule *rule)
 
 void fake_free_rule(struct fake_rule *rule)
 {
+    forget_parsed(rule);
     free(rule->message);
     free(rule->before);
 }

@@ -62,7 +62,8 @@ struct fake_rule {
     char chain[FAKE_NAME_SIZE];
     char anonymous[FAKE_NAME_SIZE]; /* the set that it looks into by its number */
     struct nlmsghdr *message;
-    struct nlmsghdr *before; /* the last change of another program; NULL if there was none */
+    struct nlmsghdr *before;   /* the last change of another program; NULL if there was none */
+    struct nftnl_rule *parsed; /* of @message, once a packet met it; see fake_parsed_rule() */
 };
 
 struct fake_chain {
@@ -107,6 +108,9 @@ void fake_flush_chain(struct fake_table *table, const char *chain);
 
 /** The rule as libnftnl has it; to be freed. */
 struct nftnl_rule *fake_parse_rule(const struct fake_rule *from);
+
+/** As fake_parse_rule(), of a table's rule, which keeps it: many packets meet it. */
+struct nftnl_rule *fake_parsed_rule(struct fake_rule *from);
 
 /** The element with just this key among elements, or in a set, which may be missing; NULL. */
 struct fake_element *fake_find_key(const struct hash_table *elements, const void *key,

@@ -76,6 +76,7 @@ void fake_add_rule(struct fake_table *table, const struct fake_rule *from)
 {
     struct fake_rule rule = *from;
     rule.before = NULL;
+    rule.parsed = NULL;
     rule.message = fake_copy_message(from->message);
     vec_push(&table->rules, rule);
 }
@@ -168,6 +169,13 @@ struct nftnl_rule *fake_parse_rule(const struct fake_rule *from)
     FAKE_ASSERT(rule && nftnl_rule_nlmsg_parse(from->message, rule) >= 0);
     nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, from->chain);
     return rule;
+}
+
+struct nftnl_rule *fake_parsed_rule(struct fake_rule *from)
+{
+    if (!from->parsed)
+        from->parsed = fake_parse_rule(from);
+    return from->parsed;
 }
 
 struct fake_element *fake_find_key(const struct hash_table *elements, const void *key,
