@@ -381,7 +381,7 @@ def flatness(rounds):
 
 
 def measure(options):
-    figures = {"rounds": QUICK_ROUNDS if options.quick else ROUNDS, "flat": {}}
+    figures = {"rounds": options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS), "flat": {}}
     with contextlib.ExitStack() as stack:
         stack.enter_context(harness.own_network())
         path = stack.enter_context(contextlib.closing(Path(options)))
