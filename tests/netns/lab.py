@@ -27,6 +27,7 @@ import ipaddress
 import itertools
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -136,6 +137,12 @@ def wait_and_exit(child: int, at_end: typing.Callable[[int], None] | None) -> ty
         at_end(status)
         sys.stdout.flush()
     os._exit(status if status >= 0 else 128 - status)
+
+
+def writes_other_user_data(nft: str) -> bool:
+    """Whether a table that this nft restores has user data that nft 1.0.6 cannot list."""
+    said = subprocess.run([nft, "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(int(part) for part in re.search(r"v(\d+)\.(\d+)", said).groups()) >= (1, 1)
 
 
 def linux() -> tuple[int, ...]:
