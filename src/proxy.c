@@ -45,9 +45,10 @@ static bool is_outdated(const void *ruleset, const struct frontend *frontend, ui
 
 static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
 {
-    struct table *table = ((struct proxy *)ctx)->tables[family];
-    if (table)
-        ruleset_set_service_cidrs(table_changing(table), ranges);
+    struct proxy *proxy = ctx;
+    if (proxy->tables[family])
+        ruleset_set_service_cidrs(table_changing(proxy->tables[family]), ranges);
+    policy_set_service_cidrs(proxy->policy, family, ranges);
 }
 
 static void on_node(void *ctx, const struct node *node)
@@ -330,6 +331,7 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
     memcpy(now->invalid, proxy->caches.rejected, sizeof(now->invalid));
     now->conflicts = policy.conflicts;
     now->reserved = policy.reserved;
+    now->service_addresses = policy.service_addresses;
     now->services_pending = services.pending;
     now->slices_pending = slices.pending;
     now->programmed = proxy_is_programmed(proxy);

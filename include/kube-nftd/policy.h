@@ -81,15 +81,17 @@ struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
 /* Whether an endpoint is in a set; if not, why. */
 enum endpoint_verdict {
     VERDICT_USED,
-    VERDICT_NOT_READY,   /* neither ready, nor terminating and serving */
-    VERDICT_TERMINATING, /* could serve, but ready endpoints exist */
-    VERDICT_OTHER_NODE,  /* not on this node */
-    VERDICT_NODE_HINT,   /* only other endpoints have hints for this node */
-    VERDICT_ZONE_HINT,   /* only other endpoints have hints for this zone */
+    VERDICT_NOT_READY,       /* neither ready, nor terminating and serving */
+    VERDICT_TERMINATING,     /* could serve, but ready endpoints exist */
+    VERDICT_OTHER_NODE,      /* not on this node */
+    VERDICT_NODE_HINT,       /* only other endpoints have hints for this node */
+    VERDICT_ZONE_HINT,       /* only other endpoints have hints for this zone */
+    VERDICT_SERVICE_ADDRESS, /* a cluster IP, or inside a ServiceCIDR */
 };
 
 /** Whether an endpoint with these flags (of enum endpoint_flag) keeps its flows: it is ready and
- * takes new connections somewhere, or serves old ones at least (docs/behaviour.md 5.1). */
+ * takes new connections somewhere, or serves old ones at least (docs/behaviour.md 5.1). A service
+ * address does neither. */
 bool endpoint_is_in_use(uint8_t flags);
 
 /** The verdicts on one endpoint for the Cluster set and the Local set. */
@@ -212,7 +214,8 @@ struct surroundings {
 struct decision {
     const struct port_state *port; /* NULL: none */
     struct selection selection;
-    endpoint_vec endpoints;   /* all, merged */
+    endpoint_vec endpoints; /* all, merged; flagged if they are service addresses */
+    size_t n_service_addresses;
     size_t walked;            /* what that cost: slices and endpoints, copies included */
     backend_vec cluster;      /* the Cluster set, if the port needs it (docs/behaviour.md 3.2) */
     backend_vec local;        /* the Local set, likewise */
@@ -288,6 +291,10 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
 void policy_set_node_port_addresses(struct policy *policy, enum family family,
                                     const struct address *addresses, size_t n);
 
+/** Sets the ranges of all ServiceCIDRs of @family: disjoint, ascending, copied. Endpoints inside
+ * are not used (docs/behaviour.md 4.3). */
+void policy_set_service_cidrs(struct policy *policy, enum family family, const range_vec *ranges);
+
 /** Sets the @n addresses and ports at which the client reaches the API server. No external or
  * load-balancer address takes them, nor the first 64 endpoints of the slice default/kubernetes. */
 void policy_set_api_server(struct policy *policy, const struct frontend *peers, size_t n);
@@ -354,6 +361,7 @@ struct policy_view {
     size_t conflicts;                       /* frontends that several service ports claim */
     size_t reserved; /* claimed frontends without route, as they are the API server's */
     size_t limited;  /* service ports with fewer endpoints, since their namespace has too many */
+    size_t service_addresses; /* endpoints of service ports that are not used, as they are some */
     /* Service ports with internal, or external, traffic policy Local whose usable endpoints are all
      * on other nodes (docs/behaviour.md 7). The external policy counts only if the port can be
      * reached from outside. */

@@ -95,7 +95,7 @@ static bool change_port(struct policy *policy, struct port_state *port,
     if (deltas->n == 0)
         return false;
     *left -= deltas->n < *left ? deltas->n : *left;
-    port->whole = !port_add_deltas(port, deltas, here, &seen);
+    port->whole = !port_add_deltas(policy, port, deltas, &seen);
     port_mark(policy, port);
     policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
     policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
@@ -130,6 +130,7 @@ struct policy *policy_new(const struct policy_config *config)
     policy->config = *config;
     policy->here.location.node_name = intern(config->node_name);
     policy->few = SIZE_MAX;
+    policy->service_addresses = xcalloc(FAMILY_COUNT, sizeof(*policy->service_addresses));
     config->caches->follower =
         (struct cache_follower){on_service_changed, on_slice_changed, policy};
     return policy;
@@ -140,6 +141,7 @@ void policy_free(struct policy *policy)
     claims_clear(policy);
     ports_clear(policy);
     health_checks_clear(policy);
+    service_addresses_clear(policy);
     policy_mark_applied(policy);
     decision_free(&policy->decision);
     decision_free(&policy->routes);
@@ -288,10 +290,24 @@ static void look_for_node_names(struct policy *policy)
     }
 }
 
+static void count_service_addresses(struct policy *policy, struct port_state *port)
+{
+    const struct decision *decision = &policy->decision;
+    struct backend first = {0};
+    for (size_t i = 0; decision->n_service_addresses > 0 && i < decision->endpoints.n; i++) {
+        const struct endpoint *it = &decision->endpoints.v[i];
+        first = (struct backend){it->address, it->port};
+        if (it->flags & ENDPOINT_SERVICE_ADDRESS)
+            break;
+    }
+    service_addresses_count(policy, port, decision->n_service_addresses, &first);
+}
+
 /* The counts that hold from now on. */
 static void decide_whole(struct policy *policy, struct port_state *port)
 {
     decide(policy, port);
+    count_service_addresses(policy, port);
     port_keep_counts(port, &policy->decision.selection.counts);
     claims_reorder(policy, port, policy->decision.selection.has_any, port->index);
     look_for_node_names(policy);
@@ -300,6 +316,7 @@ static void decide_whole(struct policy *policy, struct port_state *port)
 static void sync_removed_port(struct policy *policy, struct port_state *port)
 {
     count_lacking(policy, port, false, false);
+    service_addresses_count(policy, port, 0, NULL);
     shares_release(policy, port->owner->service->id, port);
     routes_remove_port(policy, port);
     port_forget(port);
@@ -417,6 +434,7 @@ bool policy_sync_some(struct policy *policy, size_t most)
     const size_t budget = most < SIZE_MAX / COST_BACKEND ? most * COST_BACKEND : SIZE_MAX;
     size_t left = 0;
     reserve_endpoints(policy);
+    service_addresses_sync(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
     bool limited = shares_wake(policy);
     defer_many(policy);
@@ -525,6 +543,7 @@ struct policy_view policy_view(const struct policy *policy)
         .conflicts = policy->conflicts,
         .reserved = policy->withheld,
         .limited = policy->shares.limited.n,
+        .service_addresses = policy->n_service_addresses,
         .without_local = {policy->without_local[0], policy->without_local[1]},
         .node_never_named = policy->some_node_named && !policy->own_node_named,
     };

@@ -304,14 +304,17 @@ static void add_change(backend_change_vec *changes, const struct backend *backen
         vec_push(changes, (struct backend_change){*backend, after});
 }
 
-bool port_add_deltas(struct port_state *port, const endpoint_delta_vec *deltas,
-                     const struct location *here, unsigned *seen)
+bool port_add_deltas(const struct policy *policy, struct port_state *port,
+                     const endpoint_delta_vec *deltas, unsigned *seen)
 {
+    const struct location *here = &policy->here.location;
     const uint8_t needed = decision_sets_needed(port);
     struct selection_counts counts = port_counts(port);
     const struct selection_basis was = selection_basis_of(&counts);
     unsigned changed = 0;
     vec_each (deltas, it) {
+        if (service_addresses_concern(policy, (enum family)port->family, &it->backend.address))
+            return false;
         unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
         selection_count(&counts, before, -1);
         selection_count(&counts, after, 1);
@@ -344,7 +347,8 @@ void port_forget_deltas(struct port_state *port)
     vec_free(&details->cluster);
     vec_free(&details->local);
     vec_free(&details->hairpin_changes);
-    if (details->many || details->hairpins.n > 0 || details->held || details->most)
+    if (details->many || details->hairpins.n > 0 || details->held || details->most ||
+        details->n_service_addresses)
         return;
     vec_free(&details->hairpins);
     free(details);

@@ -31,10 +31,14 @@ void routes_change_cluster_ips(const struct policy *policy, const struct service
                              *is = cluster_ip_of(after, family);
         if (!policy->config.tables[family] || (was && is && address_compare(was, is) == 0))
             continue;
-        if (is)
+        if (is) {
             ruleset_use_cluster_ip(changing(policy, family), is, true);
-        if (was)
+            service_addresses_change(policy, (enum family)family, is);
+        }
+        if (was) {
             ruleset_use_cluster_ip(changing(policy, family), was, false);
+            service_addresses_change(policy, (enum family)family, was);
+        }
     }
 }
 
@@ -295,7 +299,8 @@ size_t policy_local_ready(const struct policy *policy, const struct service *ser
         struct service_port_ref ref = {service->id, family, port->name, port->protocol};
         endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &endpoints);
         vec_each (&endpoints, it)
-            if (it->flags & ENDPOINT_READY && it->node_name && it->node_name == here)
+            if (it->flags & ENDPOINT_READY && it->node_name && it->node_name == here &&
+                !service_addresses_contain(policy, family, &it->address))
                 vec_push(&addresses, it->address);
     }
     addresses_normalize(&addresses);

@@ -15,7 +15,7 @@ static bool names_contain(const char *const *names, size_t n, const char *name)
 
 bool endpoint_is_in_use(uint8_t flags)
 {
-    return flags & (ENDPOINT_READY | ENDPOINT_SERVING);
+    return flags & (ENDPOINT_READY | ENDPOINT_SERVING) && !(flags & ENDPOINT_SERVICE_ADDRESS);
 }
 
 unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
@@ -29,6 +29,8 @@ unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endp
         traits |= TRAIT_NAMES_NODE;
     if (local)
         traits |= TRAIT_LOCAL;
+    if (flags & ENDPOINT_SERVICE_ADDRESS)
+        return traits;
     if (!(flags & ENDPOINT_READY)) {
         if (flags & ENDPOINT_SERVING && flags & ENDPOINT_TERMINATING)
             traits |= 1 << SORT_FALLBACK | local << SORT_LOCAL_FALLBACK;
@@ -122,8 +124,9 @@ void endpoint_verdicts(const struct endpoint *endpoint, const struct location *h
                        enum endpoint_verdict *local)
 {
     const unsigned traits = traits_of(endpoint, here);
-    *cluster = cluster_verdict(traits, basis);
-    *local = local_verdict(traits, basis);
+    const bool is_service = endpoint->flags & ENDPOINT_SERVICE_ADDRESS;
+    *cluster = is_service ? VERDICT_SERVICE_ADDRESS : cluster_verdict(traits, basis);
+    *local = is_service ? VERDICT_SERVICE_ADDRESS : local_verdict(traits, basis);
 }
 
 uint8_t selection_sets(unsigned traits, const struct selection_basis *basis)
@@ -202,6 +205,18 @@ void decide_sources(const struct policy *policy, const struct port_state *port,
     decision->sources = allowed_sources(decision, &policy->here);
 }
 
+static void flag_service_addresses(const struct policy *policy, struct decision *decision)
+{
+    const enum family family = (enum family)decision->port->family;
+    decision->n_service_addresses = 0;
+    vec_each (&decision->endpoints, it) {
+        if (!service_addresses_contain(policy, family, &it->address))
+            continue;
+        it->flags |= ENDPOINT_SERVICE_ADDRESS;
+        decision->n_service_addresses++;
+    }
+}
+
 void policy_decide(const struct policy *policy, const struct port_state *port,
                    struct decision *decision)
 {
@@ -211,6 +226,7 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
     decide_sources(policy, port, decision);
     decision->walked =
         endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &decision->endpoints);
+    flag_service_addresses(policy, decision);
     vec_clear(&decision->sets);
     vec_reserve(&decision->sets, decision->endpoints.n);
     decision->selection = select_endpoints(decision->endpoints.v, decision->endpoints.n,

@@ -27,9 +27,10 @@ struct port_details {
     backend_vec hairpins;           /* passed to the table, in any order */
     struct selection_counts counts; /* valid if many: too large for the port itself */
     bool many;
-    uint32_t held;  /* endpoints passed to the table; 0: as in the port's few_held */
-    uint32_t most;  /* it is limited to so many endpoints; 0: it is not */
-    uint32_t place; /* among the limited ports */
+    uint32_t held;                /* endpoints passed to the table; 0: as in the port's few_held */
+    uint32_t most;                /* it is limited to so many endpoints; 0: it is not */
+    uint32_t place;               /* among the limited ports */
+    uint32_t n_service_addresses; /* endpoints that are, and so are not used */
 };
 
 /* How namespaces share what service ports may hold. Starts zeroed. */
@@ -38,6 +39,20 @@ struct shares {
     size_t held;            /* endpoints of all service ports */
     port_state_vec limited; /* ports with fewer endpoints than they should have */
     size_t next, n_wake; /* where to look next for some that could have more; how many are left */
+};
+
+/* Where service addresses and endpoints of a family are: src/policy/service_addresses.c. */
+enum area {
+    AREA_SERVICES = 1 << 0,  /* there was a cluster IP or ServiceCIDR */
+    AREA_ENDPOINTS = 1 << 1, /* an endpoint was decided */
+};
+#define AREAS (1U << 16)
+
+struct service_addresses {
+    range_vec cidrs; /* disjoint, ascending */
+    bool recheck;    /* since the last sync, decided endpoints may have become some, or are */
+    struct address_range changed; /* none any more; all that changed is in between */
+    uint8_t areas[AREAS];         /* bit sets of enum area, which never lose a bit */
 };
 
 struct policy {
@@ -60,6 +75,8 @@ struct policy {
     size_t conflicts;                      /* frontends with more than one claim */
     size_t withheld;                       /* claimed frontends without winner since reserved */
     struct shares shares;                  /* of endpoints */
+    struct service_addresses *service_addresses; /* of each family */
+    size_t n_service_addresses; /* endpoints of service ports that are not used, as they are some */
 
     struct hash_table health_checks;
     VEC(struct health_check *) dirty_checks[FAMILY_COUNT];
@@ -149,14 +166,42 @@ void port_keep_counts(struct port_state *port, const struct selection_counts *co
 /**
  * Adds the changes that @deltas cause in the sets of @port to its details: while the
  * selection_basis is unchanged, only changed endpoints can enter or leave a set. False: decide the
- * port as a whole, since its basis changed, or the serving endpoints of a UDP port.
+ * port as a whole, since its basis changed, or the serving endpoints of a UDP port, or one of the
+ * changed endpoints is, or was, a service address.
  * @seen  collects the traits of all new endpoints
  */
-bool port_add_deltas(struct port_state *port, const endpoint_delta_vec *deltas,
-                     const struct location *here, unsigned *seen);
+bool port_add_deltas(const struct policy *policy, struct port_state *port,
+                     const endpoint_delta_vec *deltas, unsigned *seen);
 
 /** Discards the changes since the last sync. */
 void port_forget_deltas(struct port_state *port);
+
+/* ---- service_addresses.c: endpoints that are not used, as others lead to their addresses ---- */
+
+/** Whether @address is a cluster IP or inside a ServiceCIDR. */
+bool service_addresses_contain(const struct policy *policy, enum family family,
+                               const struct address *address);
+
+/** Whether an endpoint at @address is decided with its service port as a whole: it is a service
+ * address, or that may have changed since the last sync. */
+bool service_addresses_concern(const struct policy *policy, enum family family,
+                               const struct address *address);
+
+/** A Service has got the cluster IP @address, or has it no more. */
+void service_addresses_change(const struct policy *policy, enum family family,
+                              const struct address *address);
+
+/** Marks the service ports dirty whose endpoints have become service addresses, or are none any
+ * more, since the last call. */
+void service_addresses_sync(struct policy *policy);
+
+/** Keeps how many endpoints of @port are service addresses, @n. Logs and reports the first, which
+ * is
+ * @example (unused if @n is 0). */
+void service_addresses_count(struct policy *policy, struct port_state *port, size_t n,
+                             const struct backend *example);
+
+void service_addresses_clear(struct policy *policy);
 
 /* ---- shares.c: how many endpoints a service port may have ---- */
 

@@ -26,7 +26,8 @@ static const struct verdict verdicts[] = {
     [VERDICT_TERMINATING] = {"terminating", "terminating, and others are ready"},
     [VERDICT_OTHER_NODE] = {"otherNode", "not on this node"},
     [VERDICT_NODE_HINT] = {"otherNodeHint", "its hints are for other nodes"},
-    [VERDICT_ZONE_HINT] = {"otherZone", "its hints are for other zones"}};
+    [VERDICT_ZONE_HINT] = {"otherZone", "its hints are for other zones"},
+    [VERDICT_SERVICE_ADDRESS] = {"serviceAddress", "a cluster IP, or inside a ServiceCIDR"}};
 static const struct verdict duplicate = {"duplicate", "another copy of it is used"};
 static const struct verdict portless = {"portNotInSlice", "its slice does not have this port"};
 
@@ -114,11 +115,12 @@ static void list_slice(struct listing *l, const struct endpoint_slice *slice)
         const struct endpoint *it = &l->gathered.v[i], *winner;
         enum endpoint_verdict cluster, local;
         winner = bsearch(it, merged->v, merged->n, sizeof(*it), compare_backends);
-        endpoint_verdicts(it, l->here, &l->basis, &cluster, &local);
-        if (winner && winner->place == it->place)
-            list(l, it, slice->id, &verdicts[cluster], &verdicts[local]);
-        else
+        if (!winner || winner->place != it->place) {
             list(l, it, slice->id, &duplicate, &duplicate);
+            continue;
+        }
+        endpoint_verdicts(winner, l->here, &l->basis, &cluster, &local);
+        list(l, it, slice->id, &verdicts[cluster], &verdicts[local]);
     }
 }
 

@@ -215,6 +215,10 @@ static const struct metric metrics[] = {
      "Addresses and ports of the API server that Services claim as external or load-balancer "
      "addresses; no Service gets them.",
      ONCE(reserved)},
+    {"kube_nftd_endpoints_at_service_addresses", "gauge",
+     "Endpoints of service ports that are not used, since they are cluster IPs or inside a "
+     "ServiceCIDR.",
+     ONCE(service_addresses)},
     {"kube_nftd_repairs_total", "counter", "Repairs of the table after changes by other programs.",
      FAMILY(repairs)},
     {"kube_nftd_drift_elements", "gauge",

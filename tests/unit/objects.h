@@ -181,6 +181,7 @@ static inline uint8_t make_flags(const char *letters)
         flags |= *letters == 'r'   ? ENDPOINT_READY
                  : *letters == 's' ? ENDPOINT_SERVING
                  : *letters == 't' ? ENDPOINT_TERMINATING
+                 : *letters == 'v' ? ENDPOINT_SERVICE_ADDRESS
                                    : 0;
     return flags;
 }

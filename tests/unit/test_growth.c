@@ -19,6 +19,7 @@
 #define MANY_ENDPOINTS 500
 #define MANY_PORTS 10
 #define MANY_OBJECTS 100000
+#define MANY_SERVICES 50000
 
 /* Caches and policy as the daemon wires them. */
 static struct caches caches;
@@ -61,6 +62,12 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
 
 void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use)
 {
+}
+
+/* There are none that an endpoint could be. */
+bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address *address)
+{
+    return false;
 }
 
 void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
@@ -270,6 +277,26 @@ LONG_TEST(a_service_of_many_addresses)
     expect((struct passed){.ports = 1, .frontends = ADDRESSES, .removed = 1});
     caches.sink.remove(&caches, KIND_SERVICE, "a/web");
     expect((struct passed){.gone = 1, .removed = ADDRESSES});
+}
+
+/* No ServiceCIDR is known, and no endpoint is near the cluster IPs: nobody looks for one that is. */
+LONG_TEST(services_come_and_go_one_by_one)
+{
+    for (unsigned i = 0; i < MANY_SERVICES; i++) {
+        char id[16], ip[ADDRESS_TEXT_SIZE], endpoint[ADDRESS_TEXT_SIZE];
+        snprintf(id, sizeof(id), "a/%u", i);
+        snprintf(ip, sizeof(ip), "10.96.%u.%u", i >> 8, i & 255);
+        snprintf(endpoint, sizeof(endpoint), "10.244.%u.%u", i >> 8, i & 255);
+        put(KIND_SERVICE, make_service(id, ip, "/TCP:80"));
+        put(KIND_ENDPOINTSLICE, make_slice(id, id, FAMILY_IPV4, "/TCP:80", endpoint));
+        expect((struct passed){.ports = 1, .frontends = 1});
+    }
+    for (unsigned i = 0; i < MANY_SERVICES; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "a/%u", i);
+        caches.sink.remove(&caches, KIND_SERVICE, id);
+        expect((struct passed){.gone = 1, .removed = 1});
+    }
 }
 
 UNIT_FIXTURE(set_up, tear_down)

@@ -122,6 +122,7 @@ COMMAND(all)
     state.family[FAMILY_IPV6].frontends = 2;
     state.conflicts = 3;
     state.reserved = 24;
+    state.service_addresses = 26;
     state.n_services = 4;
     state.n_slices = 5;
     state.invalid[KIND_SERVICE] = 6;

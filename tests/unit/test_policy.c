@@ -342,6 +342,12 @@ void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *addre
     receive_use("cluster IP", xstrdup(address_format(family_of(ruleset), address, text)), in_use);
 }
 
+bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address *address)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    return users_of(address_format(family_of(ruleset), address, text)) > 0;
+}
+
 void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
                          bool in_use)
 {
@@ -372,7 +378,9 @@ static void on_event(void *ctx, const struct object_event *event)
 {
     char uid[UID_TEXT_SIZE];
     ck_assert_int_eq(event->kind, KIND_SERVICE);
-    ck_assert_str_eq(event->action, "AssignFrontend");
+    ck_assert_str_eq(event->action, strcmp(event->reason, "EndpointIsServiceAddress") == 0
+                                        ? "SelectEndpoints"
+                                        : "AssignFrontend");
     n_events++;
     if (!show_events)
         return;
@@ -443,9 +451,16 @@ static void make_policy(size_t most_endpoints)
     policy = policy_new(&config);
 }
 
+static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
+{
+    policy_set_service_cidrs(policy, family, ranges);
+}
+
 static void set_up(void)
 {
-    caches_init(&caches, &cache_ops);
+    struct caches_ops caches_ops = cache_ops;
+    caches_ops.covered = on_service_cidrs;
+    caches_init(&caches, &caches_ops);
     make_policy(0);
     show_events = false;
     n_events = 0;
@@ -649,6 +664,22 @@ COMMAND(rivals)
     }
 }
 
+/* So many Services c/s0000... have the endpoint 10.96.0.2. */
+COMMAND(many_service_addresses)
+{
+    char service[60], slice[60];
+    int n = atoi(words);
+    script_show_log(LOG_LEVEL_ERROR);
+    for (int i = 0; i < n; i++) {
+        snprintf(service, sizeof(service), "c/s%04d 10.97.%d.%d http/TCP:80", i, i / 250, i % 250);
+        snprintf(slice, sizeof(slice), "c/s%04d of=c/s%04d http/TCP:80 10.96.0.2", i, i);
+        put_object(KIND_SERVICE, script_service(service));
+        put_object(KIND_ENDPOINTSLICE, script_slice(slice));
+    }
+    policy_sync(policy);
+    forget_passed();
+}
+
 /* How many events there were since the last time. */
 COMMAND(reported)
 {
@@ -709,6 +740,23 @@ COMMAND(counts)
 {
     const struct policy_view view = policy_view(policy);
     fprintf(out, "conflicts=%zu reserved=%zu\n", view.conflicts, view.reserved);
+}
+
+/* "ID CIDR...": a ServiceCIDR. */
+COMMAND(cidrs)
+{
+    const char *id = script_word(&words);
+    put_object(KIND_SERVICECIDR, make_service_cidr(id, words));
+}
+
+COMMAND(no_cidrs)
+{
+    remove_object(KIND_SERVICECIDR, words);
+}
+
+COMMAND(service_addresses)
+{
+    fprintf(out, "%zu\n", policy_view(policy).service_addresses);
 }
 
 COMMAND(limited)

@@ -84,7 +84,7 @@ static char class_of(const struct endpoint *endpoint)
 
 /* "ENDPOINTS": a letter for each, of its class; of its sets: C in the Cluster set, L in the Local
  * set, B in both, a dot in neither; of why it is or is not in the Cluster set and in the Local set:
- * used, not Ready, Terminating, other Node, node Hint, zone hint (Z). Then the states of node and
+ * used, not Ready, Terminating, other Node, node Hint, zone hint (Z), serVice address. Then the states of node and
  * zone hints: none, some, elsewhere, applied. */
 COMMAND(select)
 {
@@ -99,8 +99,8 @@ COMMAND(select)
         text[1][i] = ".CLB"[sets[i]];
         enum endpoint_verdict cluster, local;
         endpoint_verdicts(&endpoints[i], &here, &basis, &cluster, &local);
-        text[2][i] = "uRTNHZ"[cluster];
-        text[3][i] = "uRTNHZ"[local];
+        text[2][i] = "uRTNHZV"[cluster];
+        text[3][i] = "uRTNHZV"[local];
         release_endpoint(&endpoints[i]);
     }
     text[4][0] = "nsea"[basis.node_hints];

@@ -77,6 +77,9 @@ static inline struct endpoint_slice *random_slice(unsigned number, uint64_t *cha
     static const char *const flags[] = {"",      "",         "=st",      "=t",      "=-",
                                         "=s",    "=rst",     "=r",       "@here",   "@there",
                                         "@here", "=st@here", "=rt@here", "=s@here", "=t@here"};
+    /* Endpoints; cluster IPs and ServiceCIDRs. */
+    static const char *const networks[][FAMILY_COUNT] = {{"10.0.0.", "fd00:1::"},
+                                                         {"10.96.0.", "fd00::"}};
     static const char *const hints[] = {"", "", "~here", "~there", "^z1", "^z2", "~there^z1,z2"};
     if (dice(chance, 3) == 0)
         slice_seeds[number] = *chance;
@@ -93,9 +96,9 @@ static inline struct endpoint_slice *random_slice(unsigned number, uint64_t *cha
         bool alike = big && dice(from, 8);
         const char *hint = !hinted ? "" : alike ? all : ANY_OF(hints, from);
         unsigned address = dice(from, big ? 120 : 5);
+        const char *network = networks[dice(from, 8) == 0][family];
         snprintf(endpoints + strlen(endpoints), sizeof(endpoints) - strlen(endpoints), " %s%u%s%s",
-                 family == FAMILY_IPV4 ? "10.0.0." : "fd00:1::", address,
-                 alike ? "" : ANY_OF(flags, from), hint);
+                 network, address, alike ? "" : ANY_OF(flags, from), hint);
     }
     return make_slice(id, dice(&like, 9) ? service_id : NULL, family, ANY_OF(ports, &like),
                       endpoints);

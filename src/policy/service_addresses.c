@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Endpoints that are service addresses: cluster IPs, or inside a ServiceCIDR. What is translated to
+ * such an address would be refused, or sent to where a router may send it back, so they are not
+ * used (docs/behaviour.md 4.3).
+ *
+ * An endpoint is looked up when it is decided. When service addresses change, the service ports
+ * that have them as endpoints must be found. No index leads there, since that is rare: cluster IPs
+ * usually lie inside ServiceCIDRs, and no endpoint is near either. So two bits for each area of
+ * addresses say what has been there: as long as no area had both, an endpoint costs a look at its
+ * area, and a change one at its own. Else a change costs a walk over all endpoints, once a sync.
+ */
+#include "state.h"
+
+#include "kube-nftd/table.h"
+
+#include <string.h>
+
+/* The first 16 bits of an IPv4 address; a hash of the first 64 bits of an IPv6 address. */
+static inline uint32_t area_of(enum family family, const struct address *address)
+{
+    uint64_t network;
+    if (family == FAMILY_IPV4)
+        return (uint32_t)address->bytes[0] << 8 | address->bytes[1];
+    memcpy(&network, address->bytes, sizeof(network));
+    return (uint32_t)(network * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+}
+
+/* ---- addresses of endpoints ---- */
+
+/* Whether service addresses have been near an endpoint at @address, which is there from now on. */
+static inline bool is_near(struct service_addresses *known, enum family family,
+                           const struct address *address)
+{
+    uint8_t *area = &known->areas[area_of(family, address)];
+    *area |= AREA_ENDPOINTS;
+    return *area & AREA_SERVICES;
+}
+
+static bool is_service_address(const struct policy *policy, enum family family,
+                               const struct address *address)
+{
+    const struct table *table = policy->config.tables[family];
+    return ranges_contain(&policy->service_addresses[family].cidrs, address) ||
+           (table && ruleset_has_cluster_ip(table_ruleset(table), address));
+}
+
+static bool is_between(const struct address_range *range, const struct address *address)
+{
+    return address_compare(&range->first, address) <= 0 &&
+           address_compare(address, &range->last) <= 0;
+}
+
+bool service_addresses_contain(const struct policy *policy, enum family family,
+                               const struct address *address)
+{
+    return is_near(&policy->service_addresses[family], family, address) &&
+           is_service_address(policy, family, address);
+}
+
+bool service_addresses_concern(const struct policy *policy, enum family family,
+                               const struct address *address)
+{
+    struct service_addresses *known = &policy->service_addresses[family];
+    return is_near(known, family, address) &&
+           ((known->recheck && is_between(&known->changed, address)) ||
+            is_service_address(policy, family, address));
+}
+
+/* ---- changes of service addresses ---- */
+
+static void recheck_range(struct service_addresses *known, const struct address_range *range)
+{
+    struct address_range *changed = &known->changed;
+    if (!known->recheck || address_compare(&range->first, &changed->first) < 0)
+        changed->first = range->first;
+    if (!known->recheck || address_compare(&range->last, &changed->last) > 0)
+        changed->last = range->last;
+    known->recheck = true;
+}
+
+/* IPv6 ranges of more than a /64 are everywhere. */
+static void change_range(struct service_addresses *known, enum family family,
+                         const struct address_range *range)
+{
+    uint32_t first = area_of(family, &range->first), last = area_of(family, &range->last);
+    if (family == FAMILY_IPV6 && memcmp(&range->first, &range->last, sizeof(uint64_t)) != 0) {
+        first = 0;
+        last = AREAS - 1;
+    }
+    bool near = false;
+    for (uint32_t i = first; i <= last; i++) {
+        near = near || known->areas[i] & AREA_ENDPOINTS;
+        known->areas[i] |= AREA_SERVICES;
+    }
+    if (near)
+        recheck_range(known, range);
+}
+
+void service_addresses_change(const struct policy *policy, enum family family,
+                              const struct address *address)
+{
+    struct service_addresses *known = &policy->service_addresses[family];
+    if (!ranges_contain(&known->cidrs, address))
+        change_range(known, family, &(struct address_range){*address, *address});
+}
+
+void policy_set_service_cidrs(struct policy *policy, enum family family, const range_vec *ranges)
+{
+    struct service_addresses *known = &policy->service_addresses[family];
+    const range_vec *both[] = {&known->cidrs, ranges};
+    for (int i = 0; i < 2; i++)
+        vec_each (both[i], range)
+            change_range(known, family, range);
+    vec_clear(&known->cidrs);
+    vec_append(&known->cidrs, ranges->v, ranges->n);
+}
+
+static bool has_endpoint_between(const struct policy *policy, const char *service_id,
+                                 enum family family, const struct address_range *range)
+{
+    const struct endpoint_slice_cache *slices = policy->config.caches->slices;
+    const struct endpoint_slice *slice;
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(slices, service_id, i)); i++) {
+        if (!slice->has_family || slice->family != family)
+            continue;
+        vec_each (&slice->endpoints, it)
+            if (is_between(range, &it->address))
+                return true;
+    }
+    return false;
+}
+
+static void recheck(struct policy *policy, const struct service_state *state, enum family family)
+{
+    const struct address_range *changed = &policy->service_addresses[family].changed;
+    if (!has_endpoint_between(policy, state->service->id, family, changed))
+        return;
+    for (struct port_state *port = state->ports; port; port = port->next) {
+        if (port->family != family)
+            continue;
+        port->whole = true;
+        port_mark(policy, port);
+    }
+    if (state->service->health_check_node_port)
+        health_checks_mark(policy, state->service->id);
+}
+
+void service_addresses_sync(struct policy *policy)
+{
+    for (enum family family = 0; family < FAMILY_COUNT; family++) {
+        struct service_addresses *known = &policy->service_addresses[family];
+        if (!known->recheck)
+            continue;
+        known->recheck = false;
+        hash_table_each (&policy->services, const struct service_state, state)
+            recheck(policy, state, family);
+    }
+}
+
+/* ---- who is told ---- */
+
+/* Nodes with the same objects report the same event, so one report is enough. */
+static void report(const struct policy *policy, const struct port_state *port, size_t n,
+                   const struct backend *first)
+{
+    static const char why[] = "is not used: a cluster IP, or inside a ServiceCIDR";
+    const enum family family = (enum family)port->family;
+    const struct service *service = port->owner->service;
+    char text[BACKEND_TEXT_SIZE], address[ADDRESS_TEXT_SIZE], *name = port_state_name(port);
+    log_warn("policy", "service=%s endpoint=%s %s (endpoints like that: %zu)", name,
+             backend_format(family, first, text), why, n);
+    char *note = xasprintf("endpoint %s %s", address_format(family, &first->address, address),
+                           why); /* the same for all ports */
+    event_report(policy->config.events, &(struct object_event){.kind = KIND_SERVICE,
+                                                               .id = service->id,
+                                                               .uid = service->uid,
+                                                               .type = EVENT_WARNING,
+                                                               .reason = "EndpointIsServiceAddress",
+                                                               .action = "SelectEndpoints",
+                                                               .note = note,
+                                                               .everywhere = true});
+    free(note);
+    free(name);
+}
+
+void service_addresses_count(struct policy *policy, struct port_state *port, size_t n,
+                             const struct backend *example)
+{
+    const size_t before = port->details ? port->details->n_service_addresses : 0;
+    if (n == before)
+        return;
+    port_make_details(port)->n_service_addresses = (uint32_t)n;
+    policy->n_service_addresses += n - before;
+    if (before > 0)
+        return;
+    policy_spend(policy, 1, COST_BACKEND);
+    report(policy, port, n, example);
+}
+
+void service_addresses_clear(struct policy *policy)
+{
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        vec_free(&policy->service_addresses[family].cidrs);
+    free(policy->service_addresses);
+}
