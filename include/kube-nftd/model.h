@@ -294,7 +294,8 @@ enum endpoint_flag {
     ENDPOINT_READY = 1 << 0,
     ENDPOINT_SERVING = 1 << 1,
     ENDPOINT_TERMINATING = 1 << 2,
-    /* In a decision only: its address is a cluster IP or inside a ServiceCIDR. */
+    /* In place of the others, in a decision: its address is a cluster IP or inside a ServiceCIDR.
+     */
     ENDPOINT_SERVICE_ADDRESS = 1 << 3,
 };
 

@@ -90,8 +90,7 @@ enum endpoint_verdict {
 };
 
 /** Whether an endpoint with these flags (of enum endpoint_flag) keeps its flows: it is ready and
- * takes new connections somewhere, or serves old ones at least (docs/behaviour.md 5.1). A service
- * address does neither. */
+ * takes new connections somewhere, or serves old ones at least (docs/behaviour.md 5.1). */
 bool endpoint_is_in_use(uint8_t flags);
 
 /** The verdicts on one endpoint for the Cluster set and the Local set. */

@@ -15,7 +15,7 @@ static bool names_contain(const char *const *names, size_t n, const char *name)
 
 bool endpoint_is_in_use(uint8_t flags)
 {
-    return flags & (ENDPOINT_READY | ENDPOINT_SERVING) && !(flags & ENDPOINT_SERVICE_ADDRESS);
+    return flags & (ENDPOINT_READY | ENDPOINT_SERVING);
 }
 
 unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
@@ -29,8 +29,6 @@ unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endp
         traits |= TRAIT_NAMES_NODE;
     if (local)
         traits |= TRAIT_LOCAL;
-    if (flags & ENDPOINT_SERVICE_ADDRESS)
-        return traits;
     if (!(flags & ENDPOINT_READY)) {
         if (flags & ENDPOINT_SERVING && flags & ENDPOINT_TERMINATING)
             traits |= 1 << SORT_FALLBACK | local << SORT_LOCAL_FALLBACK;
@@ -205,16 +203,16 @@ void decide_sources(const struct policy *policy, const struct port_state *port,
     decision->sources = allowed_sources(decision, &policy->here);
 }
 
+/* Service addresses are neither ready nor serving, whatever their slices say. */
 static void flag_service_addresses(const struct policy *policy, struct decision *decision)
 {
     const enum family family = (enum family)decision->port->family;
     decision->n_service_addresses = 0;
-    vec_each (&decision->endpoints, it) {
-        if (!service_addresses_contain(policy, family, &it->address))
-            continue;
-        it->flags |= ENDPOINT_SERVICE_ADDRESS;
-        decision->n_service_addresses++;
-    }
+    vec_each (&decision->endpoints, it)
+        if (service_addresses_contain(policy, family, &it->address)) {
+            it->flags = ENDPOINT_SERVICE_ADDRESS;
+            decision->n_service_addresses++;
+        }
 }
 
 void policy_decide(const struct policy *policy, const struct port_state *port,

@@ -16,29 +16,10 @@
 
 #include <string.h>
 
-/* The first 16 bits of an IPv4 address; a hash of the first 64 bits of an IPv6 address. */
-static inline uint32_t area_of(enum family family, const struct address *address)
-{
-    uint64_t network;
-    if (family == FAMILY_IPV4)
-        return (uint32_t)address->bytes[0] << 8 | address->bytes[1];
-    memcpy(&network, address->bytes, sizeof(network));
-    return (uint32_t)(network * UINT64_C(0x9e3779b97f4a7c15) >> 48);
-}
-
 /* ---- addresses of endpoints ---- */
 
-/* Whether service addresses have been near an endpoint at @address, which is there from now on. */
-static inline bool is_near(struct service_addresses *known, enum family family,
-                           const struct address *address)
-{
-    uint8_t *area = &known->areas[area_of(family, address)];
-    *area |= AREA_ENDPOINTS;
-    return *area & AREA_SERVICES;
-}
-
-static bool is_service_address(const struct policy *policy, enum family family,
-                               const struct address *address)
+bool service_addresses_find(const struct policy *policy, enum family family,
+                            const struct address *address)
 {
     const struct table *table = policy->config.tables[family];
     return ranges_contain(&policy->service_addresses[family].cidrs, address) ||
@@ -51,20 +32,12 @@ static bool is_between(const struct address_range *range, const struct address *
            address_compare(address, &range->last) <= 0;
 }
 
-bool service_addresses_contain(const struct policy *policy, enum family family,
-                               const struct address *address)
+bool service_addresses_find_any(const struct policy *policy, enum family family,
+                                const struct address *address)
 {
-    return is_near(&policy->service_addresses[family], family, address) &&
-           is_service_address(policy, family, address);
-}
-
-bool service_addresses_concern(const struct policy *policy, enum family family,
-                               const struct address *address)
-{
-    struct service_addresses *known = &policy->service_addresses[family];
-    return is_near(known, family, address) &&
-           ((known->recheck && is_between(&known->changed, address)) ||
-            is_service_address(policy, family, address));
+    const struct service_addresses *known = &policy->service_addresses[family];
+    return (known->recheck && is_between(&known->changed, address)) ||
+           service_addresses_find(policy, family, address);
 }
 
 /* ---- changes of service addresses ---- */
@@ -83,7 +56,7 @@ static void recheck_range(struct service_addresses *known, const struct address_
 static void change_range(struct service_addresses *known, enum family family,
                          const struct address_range *range)
 {
-    uint32_t first = area_of(family, &range->first), last = area_of(family, &range->last);
+    uint32_t first = service_area(family, &range->first), last = service_area(family, &range->last);
     if (family == FAMILY_IPV6 && memcmp(&range->first, &range->last, sizeof(uint64_t)) != 0) {
         first = 0;
         last = AREAS - 1;

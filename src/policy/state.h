@@ -5,6 +5,8 @@
 
 #include "kube-nftd/policy.h"
 
+#include <string.h>
+
 /* What is done has its cost, and a sync a budget. A unit is about a quarter of a microsecond. */
 enum cost {
     COST_WALKED = 1,    /* an endpoint or claim that is looked at; two source ranges passed on */
@@ -178,14 +180,48 @@ void port_forget_deltas(struct port_state *port);
 
 /* ---- service_addresses.c: endpoints that are not used, as others lead to their addresses ---- */
 
-/** Whether @address is a cluster IP or inside a ServiceCIDR. */
-bool service_addresses_contain(const struct policy *policy, enum family family,
-                               const struct address *address);
+/** The area of @address: the first 16 bits of an IPv4 address; a hash of the first 64 bits of an
+ * IPv6 address. */
+static inline uint32_t service_area(enum family family, const struct address *address)
+{
+    uint64_t network;
+    if (family == FAMILY_IPV4)
+        return (uint32_t)address->bytes[0] << 8 | address->bytes[1];
+    memcpy(&network, address->bytes, sizeof(network));
+    return (uint32_t)(network * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+}
 
-/** Whether an endpoint at @address is decided with its service port as a whole: it is a service
- * address, or that may have changed since the last sync. */
-bool service_addresses_concern(const struct policy *policy, enum family family,
-                               const struct address *address);
+/** Whether service addresses have been near an endpoint at @address, which is there from now on. */
+static inline bool service_addresses_near(const struct policy *policy, enum family family,
+                                          const struct address *address)
+{
+    uint8_t *area = &policy->service_addresses[family].areas[service_area(family, address)];
+    *area |= AREA_ENDPOINTS;
+    return *area & AREA_SERVICES;
+}
+
+/* The same as below, of an endpoint that service addresses are near. */
+bool service_addresses_find(const struct policy *policy, enum family family,
+                            const struct address *address);
+bool service_addresses_find_any(const struct policy *policy, enum family family,
+                                const struct address *address);
+
+/** Whether the endpoint @address is a cluster IP or inside a ServiceCIDR. */
+static inline bool service_addresses_contain(const struct policy *policy, enum family family,
+                                             const struct address *address)
+{
+    return service_addresses_near(policy, family, address) &&
+           service_addresses_find(policy, family, address);
+}
+
+/** Whether the endpoint @address is one, or that may have changed since the last sync: it is
+ * decided with its service port as a whole. */
+static inline bool service_addresses_concern(const struct policy *policy, enum family family,
+                                             const struct address *address)
+{
+    return service_addresses_near(policy, family, address) &&
+           service_addresses_find_any(policy, family, address);
+}
 
 /** A Service has got the cluster IP @address, or has it no more. */
 void service_addresses_change(const struct policy *policy, enum family family,
