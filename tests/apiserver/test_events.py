@@ -155,6 +155,30 @@ def test_a_frontend_claimed_twice_and_taken_over(server, start):
         assert event["note"] == "198.51.100.1:80/TCP now belongs to this Service"
 
 
+def test_an_endpoint_that_is_a_service_address(server, start):
+    """Once for all service ports, and not again when it comes back."""
+    obj = service("front", "10.96.0.30")
+    obj["spec"]["ports"].append({"name": "more", "port": 81, "protocol": "TCP"})
+    stored = server.put(obj)
+    front = endpoint_slice("10.1.0.7", "10.96.0.10", name="front")
+    front["ports"].append({"name": "more", "port": 8081, "protocol": "TCP"})
+    server.put(front)
+    with start():
+        event = one_event(server, "EndpointIsServiceAddress")
+        assert event["note"] == "endpoint 10.96.0.10 is not used: a cluster IP, or inside a ServiceCIDR"
+        assert event["regarding"]["name"] == "front" and event["regarding"]["uid"] == stored["metadata"]["uid"]
+        assert (event["type"], event["action"]) == ("Warning", "SelectEndpoints")
+        with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=5) as answer:
+            assert "\nkube_nftd_endpoints_at_service_addresses 2\n" in answer.read().decode()
+        server.wait(lambda: counted("repeated") == 1)
+        front["endpoints"].pop()
+        server.put(front)
+        front["endpoints"].append({"addresses": ["10.96.0.10"], "conditions": {"ready": True}})
+        server.put(front)
+        server.wait(lambda: counted("repeated") == 3)
+        assert len(server.events("EndpointIsServiceAddress")) == 1
+
+
 def test_what_all_nodes_see_is_one_event(server, start):
     """Its name is the same from all, so the second one is told that it is there."""
     bad = service("bad", "10.96.0.66")

@@ -412,6 +412,31 @@ def test_hints(proxy):
     assert "not used: its hints are for other zones (far)" in read(proxy, "default/web")
 
 
+def test_an_endpoint_that_is_a_service_address(proxy):
+    """All of them at the end, and then the Service is rejected."""
+    web = Web(proxy, 4, "TCP")
+    web.put_service()
+    pods = {name: proxy.lab.pods[name].address[4] for name in "ab"}
+    proxy.manifests.put("slice", web.as_slice(dict.fromkeys(pods, "ready")))
+    web.settle(*pods)
+    proxy.manifests.put("cidr", objects.service_cidr("kubernetes", [f"{pods['b']}/32"]))
+    web.settle("a")
+    status, answer = ask(proxy, "default/web")
+    (port,) = answer["service"]["ports"]
+    assert status == AGREES
+    assert [(it["cluster"]["reason"], it["ready"]) for it in port["endpoints"]["items"]] == [("used", True), ("serviceAddress", True)]
+    text = "not used: a cluster IP, or inside a ServiceCIDR"
+    assert text in read(proxy, "default/web")
+    listed = call(proxy.lab.node, "list", "endpoints", "default/web").stdout
+    assert [text in line for line in listed.splitlines() if ":8080" in line] == [False, True], listed
+    assert f"{pods['b']}:8080 is an endpoint of default/web, port http: not used from this node" in read(proxy, pods["b"])
+    assert f"endpoint={pods['b']}:8080 is not used" in proxy.daemon.log()
+    proxy.manifests.put("thief", objects.service("thief", {4: pods["a"]}, HTTP))
+    wait_for(lambda: '"inCluster":0' in get(proxy, "default/web")[2], "no endpoint is used")
+    status, answer = ask(proxy, f"{web.address}:80/TCP")
+    assert status == AGREES and "reject" in json.dumps(answer["summary"])
+
+
 def test_headless(proxy):
     proxy.manifests.put("web", objects.service("web", {4: "None"}, HTTP))
     wait_for(lambda: get(proxy, "default/web")[2].find("noFrontends") > 0, "it is known")
