@@ -13,6 +13,7 @@
 #include "api_connection.h"
 #include "api_protocol.h"
 #include "kube-nftd/base.h"
+#include "read_budget.h"
 #include "server_backoff.h"
 
 #include <curl/curl.h>
@@ -403,6 +404,7 @@ static void apply_marks(struct apiserver *a)
 static void act_on_results(struct apiserver *a, CURLMcode code)
 {
     int left;
+    read_budget_end();
     a->in_curl = false;
     if (code)
         log_error("apiserver", "libcurl: %s", curl_multi_strerror(code));
@@ -422,6 +424,7 @@ static void act(struct apiserver *a, curl_socket_t fd, int events)
     int left;
     a->in_curl = true;
     a->due = false;
+    read_budget_begin();
     act_on_results(a, curl_multi_socket_action(a->multi, fd, events, &left));
 }
 
@@ -450,6 +453,7 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
     timer->repeat = fmin(timer->repeat * NUDGE_GROWTH, NUDGE_MOST);
     ev_timer_again(loop, timer);
     a->in_curl = true;
+    read_budget_begin();
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     act_on_results(a, curl_multi_socket_all(a->multi, &left));
