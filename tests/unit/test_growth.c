@@ -279,7 +279,8 @@ LONG_TEST(a_service_of_many_addresses)
     expect((struct passed){.gone = 1, .removed = ADDRESSES});
 }
 
-/* No ServiceCIDR is known, and no endpoint is near the cluster IPs: nobody looks for one that is. */
+/* No ServiceCIDR is known, and no endpoint is near the cluster IPs: nobody looks for one that is.
+ */
 LONG_TEST(services_come_and_go_one_by_one)
 {
     for (unsigned i = 0; i < MANY_SERVICES; i++) {

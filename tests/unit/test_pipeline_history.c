@@ -161,8 +161,9 @@ static void write_figures(FILE *out)
 {
     struct snapshot it = {0};
     proxy_snapshot(proxy, &it);
-    fprintf(out, "services %zu slices %zu conflicts %zu reserved %zu service addresses %zu eligible "
-                 "%d\n",
+    fprintf(out,
+            "services %zu slices %zu conflicts %zu reserved %zu service addresses %zu eligible "
+            "%d\n",
             it.n_services, it.n_slices, it.conflicts, it.reserved, it.service_addresses,
             it.node_eligible);
     for (int i = 0; i < FAMILY_COUNT; i++) {

@@ -84,8 +84,8 @@ static char class_of(const struct endpoint *endpoint)
 
 /* "ENDPOINTS": a letter for each, of its class; of its sets: C in the Cluster set, L in the Local
  * set, B in both, a dot in neither; of why it is or is not in the Cluster set and in the Local set:
- * used, not Ready, Terminating, other Node, node Hint, zone hint (Z), serVice address. Then the states of node and
- * zone hints: none, some, elsewhere, applied. */
+ * used, not Ready, Terminating, other Node, node Hint, zone hint (Z), serVice address. Then the
+ * states of node and zone hints: none, some, elsewhere, applied. */
 COMMAND(select)
 {
     struct endpoint endpoints[MOST];
