@@ -434,7 +434,7 @@ bool policy_sync_some(struct policy *policy, size_t most)
     const size_t budget = most < SIZE_MAX / COST_BACKEND ? most * COST_BACKEND : SIZE_MAX;
     size_t left = 0;
     reserve_endpoints(policy);
-    service_addresses_sync(policy);
+    const bool rechecks = service_addresses_sync(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
     bool limited = shares_wake(policy);
     defer_many(policy);
@@ -447,7 +447,7 @@ bool policy_sync_some(struct policy *policy, size_t most)
     services_forget_departed(policy);
     claims_log_rest(policy);
     policy->decision.port = policy->routes.port = NULL; /* their borrowed pointers expire */
-    return left == 0 && !limited && policy->shares.n_wake == 0;
+    return left == 0 && !limited && !rechecks && policy->shares.n_wake == 0;
 }
 
 void policy_sync(struct policy *policy)

@@ -8,13 +8,17 @@
  * that have them as endpoints must be found. No index leads there, since that is rare: cluster IPs
  * usually lie inside ServiceCIDRs, and no endpoint is near either. So two bits for each area of
  * addresses say what has been there: as long as no area had both, an endpoint costs a look at its
- * area, and a change one at its own. Else a change costs a walk over all endpoints, once a sync.
+ * area, and a change one at its own. Else a change costs a walk over all endpoints, in pieces.
  */
 #include "state.h"
 
 #include "kube-nftd/table.h"
 
 #include <string.h>
+
+/* Endpoints that a sync walks, and how many a Service counts for: some 2 milliseconds. */
+#define WALKED_AT_ONCE 20000
+#define WALKED_A_SERVICE 10
 
 /* ---- addresses of endpoints ---- */
 
@@ -50,6 +54,7 @@ static void recheck_range(struct service_addresses *known, const struct address_
     if (!known->recheck || address_compare(&range->last, &changed->last) > 0)
         changed->last = range->last;
     known->recheck = true;
+    known->again = known->cursor != 0;
 }
 
 /* IPv6 ranges of more than a /64 are everywhere. */
@@ -89,14 +94,22 @@ void policy_set_service_cidrs(struct policy *policy, enum family family, const r
     vec_append(&known->cidrs, ranges->v, ranges->n);
 }
 
-static bool has_endpoint_between(const struct policy *policy, const char *service_id,
-                                 enum family family, const struct address_range *range)
+/* In pieces: a walk over the endpoints of all Services. */
+struct walk {
+    struct policy *policy;
+    enum family family;
+    size_t walked; /* endpoints; a Service counts as some more */
+};
+
+static bool has_endpoint_between(struct walk *walk, const char *service_id,
+                                 const struct address_range *range)
 {
-    const struct endpoint_slice_cache *slices = policy->config.caches->slices;
+    const struct endpoint_slice_cache *slices = walk->policy->config.caches->slices;
     const struct endpoint_slice *slice;
     for (size_t i = 0; (slice = endpoint_slice_cache_at(slices, service_id, i)); i++) {
-        if (!slice->has_family || slice->family != family)
+        if (!slice->has_family || slice->family != walk->family)
             continue;
+        walk->walked += slice->endpoints.n;
         vec_each (&slice->endpoints, it)
             if (is_between(range, &it->address))
                 return true;
@@ -104,31 +117,42 @@ static bool has_endpoint_between(const struct policy *policy, const char *servic
     return false;
 }
 
-static void recheck(struct policy *policy, const struct service_state *state, enum family family)
+static void recheck(void *ctx, void *item)
 {
-    const struct address_range *changed = &policy->service_addresses[family].changed;
-    if (!has_endpoint_between(policy, state->service->id, family, changed))
+    struct walk *walk = ctx;
+    const struct service_state *state = item;
+    const struct service_addresses *known = &walk->policy->service_addresses[walk->family];
+    walk->walked += WALKED_A_SERVICE;
+    if (!has_endpoint_between(walk, state->service->id, &known->changed))
         return;
     for (struct port_state *port = state->ports; port; port = port->next) {
-        if (port->family != family)
+        if (port->family != walk->family)
             continue;
         port->whole = true;
-        port_mark(policy, port);
+        port_mark(walk->policy, port);
     }
     if (state->service->health_check_node_port)
-        health_checks_mark(policy, state->service->id);
+        health_checks_mark(walk->policy, state->service->id);
 }
 
-void service_addresses_sync(struct policy *policy)
+bool service_addresses_sync(struct policy *policy)
 {
+    bool left = false;
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
         struct service_addresses *known = &policy->service_addresses[family];
+        struct walk walk = {policy, family, 0};
         if (!known->recheck)
             continue;
-        known->recheck = false;
-        hash_table_each (&policy->services, const struct service_state, state)
-            recheck(policy, state, family);
+        do
+            known->cursor = hash_table_scan(&policy->services, known->cursor, recheck, &walk);
+        while (known->cursor && walk.walked < WALKED_AT_ONCE);
+        if (known->cursor == 0) {
+            known->recheck = known->again;
+            known->again = false;
+        }
+        left = left || known->recheck;
     }
+    return left;
 }
 
 /* ---- who is told ---- */

@@ -52,8 +52,11 @@ enum area {
 
 struct service_addresses {
     range_vec cidrs; /* disjoint, ascending */
-    bool recheck;    /* since the last sync, decided endpoints may have become some, or are */
-    struct address_range changed; /* none any more; all that changed is in between */
+    /* Decided endpoints may have become some, or are none any more: */
+    bool recheck;
+    bool again;                   /* once more, as there was another change meanwhile */
+    size_t cursor;                /* where the walk over all Services is; 0: at its begin */
+    struct address_range changed; /* all that changed is in between */
     uint8_t areas[AREAS];         /* bit sets of enum area, which never lose a bit */
 };
 
@@ -227,9 +230,9 @@ static inline bool service_addresses_concern(const struct policy *policy, enum f
 void service_addresses_change(const struct policy *policy, enum family family,
                               const struct address *address);
 
-/** Marks the service ports dirty whose endpoints have become service addresses, or are none any
- * more, since the last call. */
-void service_addresses_sync(struct policy *policy);
+/** Continues to mark the service ports dirty whose endpoints have become service addresses, or are
+ * none any more. Returns whether something is left. */
+bool service_addresses_sync(struct policy *policy);
 
 /** Keeps how many endpoints of @port are service addresses, @n. Logs and reports the first, which
  * is

@@ -300,4 +300,30 @@ LONG_TEST(services_come_and_go_one_by_one)
     }
 }
 
+/* Whose endpoint has the address of a new Service is looked for in pieces. */
+LONG_TEST(a_cluster_ip_near_many_endpoints)
+{
+    const unsigned n = MANY_SERVICES / 2;
+    unsigned pieces = 1;
+    for (unsigned i = 0; i < n; i++) {
+        char id[16], endpoint[ADDRESS_TEXT_SIZE];
+        snprintf(id, sizeof(id), "a/%u", i);
+        snprintf(endpoint, sizeof(endpoint), "10.96.%u.%u", i >> 8, i & 255);
+        put(KIND_SERVICE, make_service(id, "10.97.0.1", "/TCP:80"));
+        put(KIND_ENDPOINTSLICE, make_slice(id, id, FAMILY_IPV4, "/TCP:80", endpoint));
+    }
+    expect((struct passed){.ports = n, .frontends = 1});
+    for (int there = 1; there >= 0; there--) {
+        if (there)
+            put(KIND_SERVICE, make_service("b/web", "10.96.1.1", "/TCP:80"));
+        else
+            caches.sink.remove(&caches, KIND_SERVICE, "b/web");
+        passed = (struct passed){0};
+        for (pieces = 1; !policy_sync_some(policy, SIZE_MAX); pieces++)
+            ck_assert_uint_lt(pieces, n);
+        ck_assert_uint_gt(pieces, 10);
+        ck_assert_uint_eq(passed.ports, 1 + (unsigned)there); /* and its own */
+    }
+}
+
 UNIT_FIXTURE(set_up, tear_down)
