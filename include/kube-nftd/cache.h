@@ -109,6 +109,9 @@ typedef VEC(struct endpoint_delta) endpoint_delta_vec;
 const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
                                               const struct service_port_ref *ref);
 
+/** How many endpoints were looked at for that because of copies in other slices, so far. */
+size_t slice_change_copies(const struct slice_change *change);
+
 /* ---- queries about slices ---- */
 
 /**

@@ -140,6 +140,9 @@ struct service_state {
     uint64_t
         marked[QUEUES]; /* its dirty frontends are among the first so many of each queue ever */
     uint32_t n_removed; /* ports */
+    uint64_t sync;      /* the one after the last change with copies of endpoints, and how many
+                         * were looked at before it */
+    size_t copies;
 };
 
 typedef VEC(struct port_state *) port_state_vec;

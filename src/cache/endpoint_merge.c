@@ -97,6 +97,7 @@ static void compare_slices(struct endpoint_merge *merge)
     size_t ahead = 0, behind = 0, n = 0;
     merge->step = MERGE_COMPARED;
     merge->differ = false;
+    merge->n_walked = 0;
     vec_clear(&merge->pairs);
     if (slices[0] && slices[1] && slice_ports_equal(slices[0], slices[1]))
         find_alike(slices[0], slices[1], &ahead, &behind);
@@ -270,8 +271,10 @@ static void choose_others(struct endpoint_merge *merge, const struct slice_port 
     for (i = 0; left > 0 && i < merge->others.n; i++) {
         struct other_slice *other = &merge->others.v[i];
         other->has_port = endpoint_slice_has_port(other->slice, port);
-        if (other->has_port)
+        if (other->has_port) {
             left -= take_others(merge, other->slice);
+            merge->n_walked += other->slice->endpoints.n;
+        }
     }
     merge->n_taken = i;
     merge->step = MERGE_CHOSEN;
@@ -350,6 +353,7 @@ const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
         if (was && is && !merge->differ)
             continue;
         choose_others(merge, &port);
+        merge->n_walked += merge->n_others ? merge->pairs.n : 0;
         vec_each (&merge->pairs, pair) {
             const struct slice_endpoint *old = was ? pair->before : NULL;
             const struct slice_endpoint *new = is ? pair->after : NULL;
@@ -364,6 +368,11 @@ const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
     }
     log_deltas(ref, &merge->deltas);
     return &merge->deltas;
+}
+
+size_t slice_change_copies(const struct slice_change *change)
+{
+    return change->merge->step < MERGE_COMPARED ? 0 : change->merge->n_walked;
 }
 
 void endpoint_merge_clear(struct endpoint_merge *merge)

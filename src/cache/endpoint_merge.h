@@ -62,6 +62,7 @@ struct endpoint_merge {
     size_t n_others;                 /* sum over the pairs */
     VEC(struct other_slice) others;  /* of the family, by id; if they have copies */
     size_t n_taken;                  /* of those, the ones that winners were chosen from */
+    size_t n_walked;                 /* endpoints, for the sake of copies */
     endpoint_delta_vec deltas;       /* of the last service port */
 };
 

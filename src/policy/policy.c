@@ -13,6 +13,8 @@
 /* At most about so many changed endpoints are looked at when a slice changes, for all service ports
  * together; what is left is decided anew, within the budgets of syncs. */
 #define DELTAS_AT_ONCE 20000
+/* The same, between two syncs, for the copies of a Service's endpoints in several slices. */
+#define COPIES_AT_ONCE 1000000
 /* At most this many Services are named in the log line of a commit. */
 #define NAMED 5
 
@@ -104,12 +106,27 @@ static bool change_port(struct policy *policy, struct port_state *port,
     return recheck;
 }
 
+/* As of DELTAS_AT_ONCE: 0 if copies have used up what a Service may cost until the next sync. */
+static size_t deltas_left(const struct policy *policy, const struct service_state *state)
+{
+    return state->sync == policy->syncs && state->copies >= COPIES_AT_ONCE ? 0 : DELTAS_AT_ONCE;
+}
+
+static void count_copies(const struct policy *policy, struct service_state *state, size_t n)
+{
+    if (n == 0)
+        return;
+    state->copies = n + (state->sync == policy->syncs ? state->copies : 0);
+    state->sync = policy->syncs;
+}
+
 static void on_slice_changed(void *ctx, const struct slice_change *change)
 {
     struct policy *policy = ctx;
-    const struct service_state *state = policy_find_service(policy, change->service_id);
+    struct service_state *state =
+        (struct service_state *)policy_find_service(policy, change->service_id);
     bool recheck = false, affected = false;
-    size_t left = DELTAS_AT_ONCE;
+    size_t left = state ? deltas_left(policy, state) : 0;
     policy->api_server_changed =
         policy->api_server_changed || strcmp(change->service_id, API_SERVER) == 0;
     for (struct port_state *port = state ? state->ports : NULL; port; port = port->next) {
@@ -117,7 +134,11 @@ static void on_slice_changed(void *ctx, const struct slice_change *change)
             continue;
         recheck = change_port(policy, port, change, &left) || recheck;
         affected = affected || port->dirty;
+        if (slice_change_copies(change) >= COPIES_AT_ONCE)
+            left = 0;
     }
+    if (state)
+        count_copies(policy, state, slice_change_copies(change));
     if (affected)
         record_changed(policy, change->service_id);
     if (recheck && has_health_check(state->service))
@@ -401,7 +422,7 @@ static void sync_ports(struct policy *policy, enum queue queue, size_t budget)
     policy->left = budget; /* claims first: the winners then change less often */
     renew_claims(policy, ports);
     policy->left = budget;
-    for (i = 0; i < n && policy->left > 0 && !ports->v[i]->renew; i++) {
+    for (i = 0; i < n && !ports->v[i]->renew; i++) {
         struct port_state *port = ports->v[i];
         if (!owner || owner != port->owner)
             before = policy->left;
@@ -409,8 +430,10 @@ static void sync_ports(struct policy *policy, enum queue queue, size_t budget)
         if (queue == QUEUE_FEW && !port->removed &&
             (before - policy->left) / COST_BACKEND > policy->few)
             defer(policy, port);
-        else
+        else if (policy->left > 0)
             sync_port(policy, port);
+        else
+            break;
     }
     vec_drop_first(ports, i);
 }
@@ -433,6 +456,7 @@ bool policy_sync_some(struct policy *policy, size_t most)
 {
     const size_t budget = most < SIZE_MAX / COST_BACKEND ? most * COST_BACKEND : SIZE_MAX;
     size_t left = 0;
+    policy->syncs++;
     reserve_endpoints(policy);
     const bool rechecks = service_addresses_sync(policy);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;

@@ -90,6 +90,7 @@ struct policy {
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 
+    uint64_t syncs;
     /* The current sync, or the last one: */
     size_t left;              /* remaining budget, as of enum cost */
     size_t few;               /* backends; a Service whose frontends cost more is deferred */

@@ -184,6 +184,8 @@ def affinity(world: World) -> Steps:
     for n in (999, 1000):
         world.put("sticky-0", objects.endpoint_slice("sticky-0", "sticky", 4, ports, every[:n]))
         yield f"{n} endpoints of 1,000"
+    world.remove("sticky")
+    yield "deleting it"
 
 
 def many_ports_and_endpoints(world: World) -> Steps:
@@ -202,7 +204,7 @@ def many_ports_and_endpoints(world: World) -> Steps:
 ROWS = [
     (same_addresses, MOST),
     (many_udp_addresses, MOST),
-    (many_terminating_copies, 3.0),
+    (many_terminating_copies, MOST),
     (affinity, 1.5),
     (many_ports_and_endpoints, 4.0),
 ]

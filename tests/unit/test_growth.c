@@ -207,7 +207,9 @@ static void put_same(unsigned number, unsigned left_out, const char *flags)
     put(KIND_ENDPOINTSLICE, slice);
 }
 
-static void change_many_slices(const char *flags)
+/* @decided: ports that are decided anew after many changes at once, since there are too many copies
+ * to look at. */
+static void change_many_slices(const char *flags, size_t decided)
 {
     put_service("p", MANY_PORTS, false);
     for (unsigned i = 0; i < MANY_SLICES; i++)
@@ -217,20 +219,20 @@ static void change_many_slices(const char *flags)
     expect((struct passed){.changed = MANY_PORTS});
     for (unsigned i = 0; i < MANY_SLICES; i++)
         put_same(i, 0, flags);
-    expect((struct passed){0});
+    expect((struct passed){.ports = decided});
     caches.sink.remove(&caches, KIND_ENDPOINTSLICE, "a/0");
     expect((struct passed){0});
 }
 
 LONG_TEST(many_slices_of_the_same_endpoints)
 {
-    change_many_slices("");
+    change_many_slices("", 0);
 }
 
 /* The first copy is not the best one: all of them matter. */
 LONG_TEST(many_slices_of_the_same_terminating_endpoints)
 {
-    change_many_slices("=st");
+    change_many_slices("=st", MANY_PORTS);
 }
 
 /* One after the other is added to what is in the tables, and all of its endpoints are copies. */
