@@ -24,6 +24,8 @@ static void forget_entry(void *ctx, void *item)
         slots_forget(&port->all);
         if (port->local)
             slots_forget(port->local);
+        if (port->affinity && !port_is_affine(port) && !entry->quarantined)
+            affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
         entry->trimming = entry->trim = false;
     } else {
         frontend_release_list(rs, as_frontend(entry), 0);

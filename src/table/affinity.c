@@ -146,10 +146,12 @@ void affinity_change(struct affinity *affinity, enum family family, struct plain
 }
 
 void affinity_release(struct affinity *affinity, enum family family,
-                      struct plain_elements *elements)
+                      struct plain_elements *elements, size_t most)
 {
-    drop_first(affinity, family, elements, affinity->numbers.n);
-    vec_free(&affinity->numbers);
+    for (; affinity->numbers.n > 0 && most > 0; most--)
+        drop(family, elements, &affinity->numbers.v[--affinity->numbers.n]);
+    if (affinity->numbers.n == 0)
+        vec_free(&affinity->numbers);
     affinity->full = affinity->current = false;
 }
 

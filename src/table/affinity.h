@@ -19,6 +19,9 @@ struct affinity_number {
     bool local; /* in the local part */
 };
 
+/* Elements of a number, at most. */
+#define AFFINITY_ELEMENTS 2
+
 /* Allocated only for ports that need it. Starts zeroed. */
 struct affinity {
     uint32_t timeout;                    /* desired, in seconds; 0: none */
@@ -49,9 +52,9 @@ void affinity_hold(struct affinity *affinity, enum family family, struct plain_e
 void affinity_change(struct affinity *affinity, enum family family, struct plain_elements *elements,
                      uint32_t port, const struct backend_change *changes, size_t n, bool local);
 
-/** Releases all numbers. */
+/** Releases up to @most numbers. */
 void affinity_release(struct affinity *affinity, enum family family,
-                      struct plain_elements *elements);
+                      struct plain_elements *elements, size_t most);
 
 /** While session affinity is in use: counts the records written by packets, for metrics, and logs
  * when the map is nearly full. Costs one query, however many records exist (fill.h). */

@@ -41,49 +41,64 @@ bool ruleset_needs_commit(const struct ruleset *rs, double now)
 
 /* ---- trims ---- */
 
-static void queue_trim(struct ruleset *rs, struct port_entry *port, double now)
+/* @since: when its last leftover fell out of use. */
+static void queue_trim(struct ruleset *rs, struct port_entry *port, double since)
 {
-    port->shrunk_at = now;
+    port->shrunk_at = since;
     if (port->entry.trimming)
         return;
     port->entry.trimming = true;
     if (rs->trims.n == 0)
-        rs->trim_time = now + RULESET_TRIM_DELAY;
+        rs->trim_time = since + RULESET_TRIM_DELAY;
     vec_push(&rs->trims, port);
 }
 
-/* Marks trims that are due at @now dirty for this commit. So trims commit at most once per
- * RULESET_TRIM_DELAY. */
+/* Marks @port dirty, to delete up to @most of its leftovers. Returns how many. */
+static size_t begin_trim(struct ruleset *rs, struct port_entry *port, size_t most)
+{
+    port->entry.trimming = false;
+    port->trimmed = !port->entry.dirty;
+    ruleset_mark_dirty(rs, &port->entry);
+    port->entry.trim = port->entry.dirty;
+    return port->entry.trim ? ruleset_begin_trim(rs, port, (uint32_t)most) : 0;
+}
+
+/* Trims commit at most once per RULESET_TRIM_DELAY, but what is left after TRIM_PIECE goes on in
+ * the next turn. */
 static void begin_trims(struct ruleset *rs, double now)
 {
-    size_t n = 0;
+    size_t n = 0, left = TRIM_PIECE;
     if (rs->trims.n == 0 || now < rs->trim_time)
         return;
+    rs->trim_time = now + RULESET_TRIM_DELAY;
     vec_each (&rs->trims, it) {
         struct port_entry *port = *it;
-        if (now < port->shrunk_at + RULESET_TRIM_DELAY) {
-            rs->trims.v[n++] = port;
+        const bool due = now >= port->shrunk_at + RULESET_TRIM_DELAY;
+        if (due && left > 0) {
+            left -= begin_trim(rs, port, left);
             continue;
         }
-        port->entry.trimming = false;
-        ruleset_mark_dirty(rs, &port->entry);
-        port->entry.trim = port->entry.dirty;
+        rs->trims.v[n++] = port;
+        if (due)
+            rs->trim_time = now;
     }
     rs->trims.n = n;
-    rs->trim_time = now + RULESET_TRIM_DELAY;
 }
 
 /* Queues a trim if something of a port is left, or frees the port if it is unused. */
-static void finish_port(struct ruleset *rs, struct port_entry *port, double now)
+static void finish_port(struct ruleset *rs, struct port_entry *port, bool goes_on, double now)
 {
     const bool in_use = port->entry.desired || port->refs > 0 || port->led[PART_ALL] > 0 ||
                         port->led[PART_LOCAL] > 0;
     if (port->entry.dirty || port->entry.quarantined)
         return;
-    if (port_has_leftovers(port))
-        queue_trim(rs, port, now);
-    else if (!in_use && !port->entry.trimming)
+    if (port_leftovers(port) > 0) {
+        queue_trim(rs, port, goes_on ? port->shrunk_at : now);
+        if (goes_on)
+            rs->trim_time = now;
+    } else if (!in_use && !port->entry.trimming) {
         ruleset_free_entry(rs, &port->entry);
+    }
 }
 
 /* ---- applied state ---- */
@@ -93,11 +108,9 @@ static void apply_slots(struct port_entry *port)
 {
     for (enum port_part which = 0; which < PARTS; which++) {
         struct slot_table *slots = port_slots(port, which);
-        const uint32_t kept = slots && port->entry.trim ? port_kept_slots(port, which) : UINT32_MAX;
         if (!slots)
             continue;
-        if (slots->n_slots > kept)
-            slots->n_slots = kept;
+        slots->n_slots = port_kept_slots(port, which);
         slots_apply(slots);
     }
 }
@@ -113,11 +126,12 @@ static void apply_difference(struct ruleset *rs, const struct difference *differ
 
 static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
 {
+    const bool trims_on = entry->trim && as_port(entry)->trimmed;
     entry_clean(entry);
     quarantine_end(rs, entry);
     if (entry->is_port) {
         as_port(entry)->renumbered = false;
-        finish_port(rs, as_port(entry), now);
+        finish_port(rs, as_port(entry), trims_on, now);
     } else if (!entry->desired) {
         ruleset_free_entry(rs, entry);
     }
@@ -153,7 +167,7 @@ static void finish_port_before(struct ruleset *rs, const struct difference *diff
     if (difference->set == SET_SERVICES && difference->applied)
         port = ruleset_port_of_number(rs, port_of_value(difference->applied));
     if (port)
-        finish_port(rs, port, now);
+        finish_port(rs, port, false, now);
 }
 
 static void add_new_instances(struct ruleset *rs)

@@ -205,7 +205,7 @@ static void encode_trims(struct ruleset *rs, enum table_set set)
 {
     vec_each (&rs->dirty, it) {
         struct entry *entry = *it;
-        const struct slot_table *slots = entry->trim ? slots_of(entry, set) : NULL;
+        const struct slot_table *slots = slots_of(entry, set);
         const uint32_t end = slots ? slots->n_slots : 0;
         for (uint32_t i = slots ? port_kept_slots(as_port(entry), part_of_set(set)) : 0; i < end;
              i++)

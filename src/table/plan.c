@@ -85,7 +85,7 @@ static uint32_t desired_reject(const struct port_entry *port, enum table_set set
     return 0;
 }
 
-static bool is_affine(const struct port_entry *port)
+bool port_is_affine(const struct port_entry *port)
 {
     return port->affinity && port->affinity->timeout && port->entry.desired && port->number;
 }
@@ -104,7 +104,7 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry)
     case SET_LOCAL_PORTS:
         return desired_count(as_port(entry), PART_LOCAL);
     case SET_AFFINITY_TIMEOUTS:
-        return is_affine(as_port(entry)) ? affinity_value(as_port(entry)->affinity) : 0;
+        return port_is_affine(as_port(entry)) ? affinity_value(as_port(entry)->affinity) : 0;
     default:
         return desired_reject(as_port(entry), set);
     }
@@ -137,6 +137,8 @@ void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, u
         entry_set_applied(rs, SET_AFFINITY_TIMEOUTS, &found->entry, 0);
         memcpy(port->led, found->led, sizeof(port->led));
         memset(found->led, 0, sizeof(found->led));
+        port->led_affine = found->led_affine;
+        found->led_affine = 0;
         ruleset_number_port(rs, found, 0);
     }
     port->adopted = true;
@@ -176,19 +178,29 @@ static struct backends desired_backends(const struct slot_table *slots)
 static void plan_affinity(struct ruleset *rs, struct port_entry *port)
 {
     struct affinity *affinity = port->affinity;
-    if (!affinity)
-        return;
-    if (!is_affine(port)) {
-        affinity_release(affinity, rs->family, &rs->plain);
-        return;
-    }
-    if (affinity->current)
+    if (!affinity || !port_is_affine(port) || affinity->current)
         return;
     port_list_desired(port);
     if (port->adopted && affinity->last == 0) /* records with any B may exist */
         affinity->last = arc4random() & PORT_LOW_MASK;
     const struct backends all = desired_backends(&port->all), local = desired_backends(port->local);
     affinity_hold(affinity, rs->family, &rs->plain, port->number, &all, &local);
+}
+
+static bool backends_change(const struct port_entry *port, enum port_part which)
+{
+    const struct slot_table *slots = port_slots(port, which);
+    return slots && slots->change &&
+           (slots->change->plan.moves.n > 0 || slots->n_desired != count_applied(port, which));
+}
+
+/* Numbers that are not needed any more wait for trims; but while frontends still ask for them, each
+ * backend has one, or none has. */
+static void give_up_affinity(struct ruleset *rs, struct port_entry *port)
+{
+    if (port->affinity && !port_is_affine(port) && port->led_affine > 0 && port->entry.desired &&
+        (backends_change(port, PART_ALL) || backends_change(port, PART_LOCAL)))
+        affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
 }
 
 void ruleset_plan_entry(struct ruleset *rs, struct entry *entry)
@@ -203,6 +215,7 @@ void ruleset_plan_entry(struct ruleset *rs, struct entry *entry)
     slots_make_plan(&port->all);
     if (port->local)
         slots_make_plan(port->local);
+    give_up_affinity(rs, port);
 }
 
 void ruleset_plan(struct ruleset *rs)
@@ -299,26 +312,63 @@ bool port_is_left(const struct port_entry *port, enum port_part which)
     return count_applied(port, which) && !port_needs(port, which) && port->led[which] == 0;
 }
 
+/* Slots beyond those that packets can reach, before or after this commit. */
+static uint32_t unreached_slots(const struct port_entry *port, enum port_part which)
+{
+    const struct slot_table *slots = port_slots(port, which);
+    uint32_t reached = port_is_left(port, which) ? 0 : count_applied(port, which);
+    if (!slots)
+        return 0;
+    if (slots->change || port_needs(port, which))
+        reached = most(reached, slots->n_desired);
+    return slots->n_slots > reached ? slots->n_slots - reached : 0;
+}
+
 uint32_t port_kept_slots(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
-    if (!slots)
-        return 0;
-    uint32_t keeps = port_is_left(port, which) ? 0 : count_applied(port, which);
-    if (slots->change || port_needs(port, which))
-        keeps = most(keeps, slots->n_desired);
-    return keeps;
+    uint32_t trimmed = port->entry.trim ? slots->n_trimmed : 0;
+    if (trimmed > 0 && trimmed > unreached_slots(port, which)) /* desired since a failed commit */
+        trimmed = unreached_slots(port, which);
+    return slots->n_slots - trimmed;
 }
 
-bool port_has_leftovers(const struct port_entry *port)
+size_t port_leftovers(const struct port_entry *port)
 {
-    for (enum port_part which = 0; which < PARTS; which++) {
-        const struct slot_table *slots = port_slots(port, which);
-        if (port_is_left(port, which) || (slots && slots->n_slots > port_kept_slots(port, which)))
-            return true;
-    }
+    size_t n = unreached_slots(port, PART_ALL) + unreached_slots(port, PART_LOCAL);
+    for (enum port_part which = 0; which < PARTS; which++)
+        n += port_is_left(port, which);
     for (enum table_set set = SET_REJECTED; set <= SET_DROPPED; set++)
-        if (port_applied(port, set) && !desired_reject(port, set))
-            return true;
-    return false;
+        n += port_applied(port, set) && !desired_reject(port, set);
+    if (port->affinity && !port_is_affine(port))
+        n += port->affinity->numbers.n * AFFINITY_ELEMENTS;
+    return n;
+}
+
+/* ---- trims ---- */
+
+static uint32_t take(uint32_t *from, size_t most)
+{
+    const uint32_t n = most < *from ? (uint32_t)most : *from;
+    *from -= n;
+    return n;
+}
+
+size_t ruleset_begin_trim(struct ruleset *rs, struct port_entry *port, uint32_t most)
+{
+    uint32_t left = most;
+    if (port_leftovers(port) > 0 && left > 0)
+        left--; /* for the elements of the service port itself */
+    for (enum port_part which = 0; which < PARTS; which++) {
+        struct slot_table *slots = port_slots(port, which);
+        if (slots)
+            slots->n_trimmed = take(&left, unreached_slots(port, which));
+    }
+    if (port->affinity && !port_is_affine(port)) {
+        const size_t before = port->affinity->numbers.n;
+        affinity_release(port->affinity, rs->family, &rs->plain,
+                         port->led_affine > 0 ? SIZE_MAX : left / AFFINITY_ELEMENTS);
+        take(&left, (before - port->affinity->numbers.n) * AFFINITY_ELEMENTS);
+    }
+    return most - left;
 }

@@ -63,7 +63,7 @@ static void keep_affinity(struct ruleset *rs, struct port_entry *port)
     struct backends applied[PARTS] = {{NULL, 0}};
     if (!port->affinity)
         return;
-    affinity_release(port->affinity, rs->family, &rs->plain);
+    affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
     if (!entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry))
         return;
     for (enum port_part which = 0; which < PARTS; which++) {

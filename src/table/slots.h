@@ -68,6 +68,7 @@ struct slot_table {
     struct backend *slots; /* in the kernel */
     uint32_t n_slots;      /* at least the count; after adoption some may be empty */
     uint32_t n_desired;
+    uint32_t n_trimmed;         /* slots at the end that a commit deletes: see port_kept_slots() */
     struct slot_change *change; /* NULL: the first n_desired slots are as desired */
 };
 

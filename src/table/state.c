@@ -156,7 +156,7 @@ void ruleset_free_entry(struct ruleset *rs, struct entry *entry)
         struct port_entry *port = as_port(entry);
         hash_table_remove(&rs->ports, &entry->link);
         if (port->affinity)
-            affinity_release(port->affinity, rs->family, &rs->plain);
+            affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
         free(port->affinity);
         numbers_leave(rs, port);
         slots_clear(&port->all);
@@ -279,6 +279,8 @@ static void lead(struct ruleset *rs, uint32_t value, bool more)
     for (enum port_part which = 0; which < PARTS; which++)
         if (class_leads_to(low_of_value(value), which))
             port->led[which] += more ? 1 : -1u;
+    if (low_of_value(value) & CLASS_AFFINE)
+        port->led_affine += more ? 1 : -1u;
 }
 
 void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *entry, uint32_t value)

@@ -66,6 +66,7 @@ struct port_entry {
     uint32_t refs;                    /* how many */
     uint32_t n_dirty;                 /* number of dirty ones among them */
     uint32_t led[PARTS];              /* frontends whose applied value leads to the part */
+    uint32_t led_affine;              /* and has session affinity */
     uint32_t applied[NUMBER_SETS - FRONTEND_SETS]; /* values in the kernel; 0: none */
     bool removed : 1;   /* no Service has it: desired until no frontend leads here */
     bool has_any : 1;   /* desired: see struct port_route */
@@ -74,6 +75,7 @@ struct port_entry {
     bool adopted : 1;    /* its number was found in the kernel */
     bool renumbered : 1; /* counts of its number may be another port's, until a commit */
     bool waits : 1;      /* for a number: never in ruleset->dirty during a commit */
+    bool trimmed : 1;    /* this commit does nothing else with it */
     bool wait_logged : 1;
     bool excess_logged : 1;
     uint32_t excess : 24; /* endpoints beyond the available slots */
@@ -384,11 +386,18 @@ void ruleset_add_templates(const struct ruleset *rs, const instance_vec *instanc
 /** Whether a part is neither needed nor led to: a trim deletes it. */
 bool port_is_left(const struct port_entry *port, enum port_part which);
 
-/** How many slots of a part a trim keeps: those within the old or new count. */
+/** Whether backends of @port have affinity numbers. */
+bool port_is_affine(const struct port_entry *port);
+
+/** How many slots of a part remain after this commit. */
 uint32_t port_kept_slots(const struct port_entry *port, enum port_part which);
 
-/** Whether a trim has something of @port to delete. */
-bool port_has_leftovers(const struct port_entry *port);
+/** The number of elements of @port that trims have to delete. */
+size_t port_leftovers(const struct port_entry *port);
+
+/** Plans to delete up to @most of these, beside the few that are not of backends. Returns how many.
+ */
+size_t ruleset_begin_trim(struct ruleset *rs, struct port_entry *port, uint32_t most);
 
 /* ---- limits.c ---- */
 
@@ -540,6 +549,9 @@ int reading_step(struct ruleset *rs, struct nft_socket *socket, struct error *er
 void reading_stop(struct ruleset *rs);
 
 /* ---- commit.c ---- */
+
+/* About so many elements are trimmed in one transaction: others wait for some 20 milliseconds. */
+#define TRIM_PIECE 10000
 
 /* Statistics of a commit. */
 struct commit_stats {

@@ -127,6 +127,101 @@ TESTS(more_backends_than_numbers, unit_long(FAMILY_COUNT))
     free(many);
 }
 
+/* ---- what is trimmed goes in pieces ---- */
+
+/* Commits until nothing is left to be trimmed: each time at most one piece, and what belongs to
+ * service ports themselves. Returns how many commits that takes. */
+static unsigned trim_all(unsigned ports)
+{
+    unsigned commits = 0;
+    struct commit_stats stats;
+    now = ruleset_trim_time(ruleset);
+    for (; ruleset_trim_time(ruleset) != 0 && ruleset_trim_time(ruleset) <= now; commits++) {
+        ck_assert_int_eq(try_commit(&stats), 0);
+        ck_assert_uint_le(stats.elements_deleted, TRIM_PIECE + ports);
+    }
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    return commits;
+}
+
+TESTS(slots_are_trimmed_in_pieces, unit_long(FAMILY_COUNT))
+{
+    const unsigned most = TRIM_PIECE * 5 / 2;
+    begin(_i);
+    set(1, 0, most);
+    set(2, 0, 3);
+    commit();
+    set(1, 0, 10);
+    commit();
+    now = ruleset_trim_time(ruleset);
+    ck_assert_int_eq(try_commit(NULL), 0); /* the first piece */
+    ck_assert(ruleset_trim_time(ruleset) == now);
+    set(1, 1, TRIM_PIECE); /* into slots of the others */
+    set(2, 1, 3);
+    ck_assert_int_eq(try_commit(NULL), 0);
+    check(1, 1, TRIM_PIECE);
+    check(2, 1, 3);
+    now += RULESET_TRIM_DELAY;
+    ck_assert_uint_le(trim_all(1), 2);
+    check(1, 1, TRIM_PIECE);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), TRIM_PIECE + 3);
+}
+
+/* From N - 1 to N + 1: the last piece may be one element. */
+TESTS(service_ports_are_trimmed_in_pieces, 3 * unit_long(FAMILY_COUNT))
+{
+    const unsigned ports = 5, each = (TRIM_PIECE + (unsigned)_i % 3 - 1) / ports * 2;
+    begin(_i / 3);
+    for (unsigned i = 0; i < ports; i++)
+        set(i, 0, each);
+    commit();
+    for (unsigned i = 0; i < ports; i++) {
+        const struct frontend f = frontend(i);
+        ruleset_remove_port(ruleset, i + 1);
+        ruleset_remove(ruleset, &f);
+    }
+    commit_sends(0, ports);
+    ck_assert_uint_le(trim_all(ports), ports * each / TRIM_PIECE + 2);
+    ck_assert_uint_eq(ruleset->ports.n, 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 0);
+}
+
+TESTS(affinity_numbers_are_trimmed_in_pieces, unit_long(FAMILY_COUNT))
+{
+    const unsigned n = TRIM_PIECE;
+    struct backend *many = xcalloc(n, sizeof(*many));
+    struct port_route port = {.has_any = true,
+                              .needs_cluster = true,
+                              .affinity_timeout = 60,
+                              .backends = many,
+                              .n_backends = n};
+    begin(_i);
+    const struct frontend f = frontend(1);
+    for (unsigned i = 0; i < n; i++)
+        many[i] = backend(i);
+    for (unsigned times = 0; times < 2; times++) { /* removed; without affinity */
+        ruleset_set_port(ruleset, 1, &port);
+        ruleset_set(ruleset, &f, &(struct route){.port = 1, .affine = true});
+        commit();
+        ck_assert_uint_eq(fake_kernel_size(family, "affinity_numbers"), n);
+        if (times == 0) {
+            ruleset_remove_port(ruleset, 1);
+            ruleset_remove(ruleset, &f);
+            commit_sends(0, 2);
+        } else {
+            port.affinity_timeout = 0;
+            ruleset_set_port(ruleset, 1, &port);
+            ruleset_set(ruleset, &f, &(struct route){.port = 1});
+            commit_sends(1, 2);
+        }
+        ck_assert_uint_le(trim_all(1), 5);
+        ck_assert_uint_eq(fake_kernel_size(family, "affinity_numbers"), 0);
+        ck_assert_uint_eq(fake_kernel_size(family, "affinity_backends"), 0);
+        ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), times ? n : 0);
+    }
+    free(many);
+}
+
 EACH_FAMILY(a_big_batch_arrives)
 {
     const unsigned services = 2000, n = 10;
