@@ -40,7 +40,7 @@ struct ruleset_config {
     bool masquerade_all;
     uint32_t mark;    /* the packet mark bit that requests masquerading */
     bool no_fib;      /* the kernel lacks CONFIG_NFT_FIB_IPV4 or _IPV6 and does not know its own
-                       * addresses: no short-circuit for the host */
+                       * addresses: no short-circuit for the host, and those in service ranges drop */
     bool no_reject;   /* the kernel lacks CONFIG_NFT_REJECT: drops instead */
     bool no_counters; /* the kernel lacks CONFIG_NFT_COUNTER: elements cannot count */
     enum connection_counting counting;

@@ -40,7 +40,7 @@ static const struct feature {
     {"counter", "counters of elements (counter)", "counting connections", NEED_COUNTERS,
      "CONFIG_NFT_COUNTER", NULL},
     {"reject", "reject", "rejecting where no endpoint serves", NEED_REJECT,
-     "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4", "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6"},
+     "Linux 5.9, CONFIG_NFT_REJECT_IPV4", "Linux 5.9, CONFIG_NFT_REJECT_IPV6"},
     {"fib", "type of an address (fib)", "recognising packets to this host", NEED_FIB,
      "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6"},
     {"", "tables that stay ours (owner)", "protection from other programs", NEED_OWNER, "Linux 6.9",

@@ -10,6 +10,9 @@
 #include <libnftnl/rule.h>
 #include <string.h>
 
+/* The kernel refuses chains of type nat with a lower priority. */
+#define FIRST_OF_NAT (-199)
+
 /* ---- shadow chains ---- */
 
 struct copying {
@@ -22,6 +25,12 @@ static char *name_of_shadow(const char *chain)
     return xasprintf("%s-early", chain);
 }
 
+/* Of two chains with one priority, the one added last runs first. */
+static int32_t earlier(int32_t priority)
+{
+    return priority > FIRST_OF_NAT ? priority - 1 : priority;
+}
+
 static void on_chain(void *ctx, struct nftnl_chain *chain)
 {
     struct copying *c = ctx;
@@ -30,7 +39,8 @@ static void on_chain(void *ctx, struct nftnl_chain *chain)
     vec_push(&c->chains, xstrdup(nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME)));
     char *early = name_of_shadow(c->chains.v[c->chains.n - 1]);
     nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, early);
-    nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, nftnl_chain_get_s32(chain, NFTNL_CHAIN_PRIO) - 1);
+    nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO,
+                        earlier(nftnl_chain_get_s32(chain, NFTNL_CHAIN_PRIO)));
     nftnl_chain_unset(chain, NFTNL_CHAIN_HANDLE);
     nftnl_chain_unset(chain, NFTNL_CHAIN_USE);
     nftnl_chain_unset(chain, NFTNL_CHAIN_FLAGS);

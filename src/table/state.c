@@ -44,6 +44,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
                              .from_pod = rs->from_pod,
                              .not_from_pod = rs->not_from_pod,
                              .from_host = config->no_fib ? NULL : "fib saddr type local",
+                             .to_others = config->no_fib ? "" : "fib daddr type != local",
                              .reject = config->no_reject ? "drop" : "reject",
                              .count_services = config->counting >= COUNT_SERVICES ? "" : NULL,
                              .count_endpoints = config->counting >= COUNT_ENDPOINTS ? "" : NULL};

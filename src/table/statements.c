@@ -22,9 +22,7 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
-/* Kernel-internal values: NF_CT_STATE_BIT(IP_CT_NEW), IPS_..., IP_CT_DIR_ORIGINAL. */
-#define CT_STATE_NEW 8
-#define CT_STATUS_SEEN_REPLY 2
+/* Kernel-internal values: IPS_DST_NAT, IP_CT_DIR_ORIGINAL. */
 #define CT_STATUS_DNAT 32
 #define CT_ORIGINAL 0
 
@@ -229,9 +227,9 @@ static const struct term terms[] = {
     {"meta l4proto", META, BOTH(NFT_META_L4PROTO), false},
     {"meta priority", META, BOTH(NFT_META_PRIORITY), false},
     {"meta mark", META, BOTH(NFT_META_MARK), false},
-    {"ct state", CT, BOTH(NFT_CT_STATE), false},
     {"ct status", CT, BOTH(NFT_CT_STATUS), false},
     {"fib saddr type", ADDRESS_TYPE, BOTH(NFTA_FIB_F_SADDR), false},
+    {"fib daddr type", ADDRESS_TYPE, BOTH(NFTA_FIB_F_DADDR), false},
     {"numgen random mod", RANDOM, BOTH(0), false},
 };
 #define TERMS (sizeof(terms) / sizeof(terms[0]))
@@ -318,14 +316,9 @@ static const struct constant {
     enum nft_cmp_ops op;
     uint32_t value;
 } constants[] = {
-    {"tcp", 1, 0, NFT_CMP_EQ, IPPROTO_TCP},
-    {"udp", 1, 0, NFT_CMP_EQ, IPPROTO_UDP},
-    {"sctp", 1, 0, NFT_CMP_EQ, IPPROTO_SCTP},
-    {"new", 4, CT_STATE_NEW, NFT_CMP_NEQ, 0},
-    {"dnat", 4, CT_STATUS_DNAT, NFT_CMP_NEQ, 0},
-    {"! seen-reply,dnat", 4, CT_STATUS_SEEN_REPLY | CT_STATUS_DNAT, NFT_CMP_EQ, 0},
-    {"local", 4, 0, NFT_CMP_EQ, RTN_LOCAL},
-    {"!= 0", 4, 0, NFT_CMP_NEQ, 0},
+    {"tcp", 1, 0, NFT_CMP_EQ, IPPROTO_TCP},   {"udp", 1, 0, NFT_CMP_EQ, IPPROTO_UDP},
+    {"sctp", 1, 0, NFT_CMP_EQ, IPPROTO_SCTP}, {"dnat", 4, CT_STATUS_DNAT, NFT_CMP_NEQ, 0},
+    {"local", 4, 0, NFT_CMP_EQ, RTN_LOCAL},   {"!= local", 4, 0, NFT_CMP_NEQ, RTN_LOCAL},
 };
 
 static bool read_constant(struct reader *r)
@@ -343,7 +336,21 @@ static bool read_constant(struct reader *r)
     return true;
 }
 
-/* "KEY @S", "KEY != @S", "KEY vmap @S", or a key and a constant. */
+/* "== N" or "!= N". */
+static bool read_number(struct reader *r)
+{
+    const char *before = r->rest;
+    const bool equals = take(r, "==");
+    uint32_t number;
+    if ((equals || take(r, "!=")) && take_number(r, "", &number)) {
+        add_compare(r, equals ? NFT_CMP_EQ : NFT_CMP_NEQ, &number, sizeof(number));
+        return true;
+    }
+    r->rest = before;
+    return false;
+}
+
+/* "KEY @S", "KEY != @S", "KEY vmap @S", or a key and a constant or number. */
 static bool read_match(struct reader *r)
 {
     const size_t words = read_key(r);
@@ -352,7 +359,7 @@ static bool read_match(struct reader *r)
         return false;
     if (take(r, "vmap"))
         return read_map(r, NFT_REG_VERDICT);
-    if (words == 1 && read_constant(r))
+    if (words == 1 && (read_constant(r) || read_number(r)))
         return true;
     const bool differs = take(r, "!=");
     if (!take_set(r, set))

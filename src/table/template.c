@@ -58,7 +58,7 @@ struct variable {
 };
 
 /* The first two are for lines that are repeated. */
-enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 13 };
+enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 14 };
 
 struct parser {
     struct layout *layout;
@@ -345,6 +345,7 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"from_pod", vars->from_pod},
                       {"not_from_pod", vars->not_from_pod},
                       {"from_host", vars->from_host},
+                      {"to_others", vars->to_others},
                       {"reject", vars->reject},
                       {"count_services", vars->count_services},
                       {"count_endpoints", vars->count_endpoints},

@@ -60,6 +60,7 @@ struct layout_vars {
     const char *from_pod;     /* ${from_pod}: "ip saddr @pod_cidrs", "iifname \"cni0\"" */
     const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for all packets */
     const char *from_host;    /* ${from_host}: "fib saddr type local" */
+    const char *to_others;    /* ${to_others}: "fib daddr type != local", or "" for all packets */
     const char *reject;       /* ${reject}: "reject" */
     /* ${count_services}, ${count_endpoints}: "" to count connections. */
     const char *count_services, *count_endpoints;

@@ -133,8 +133,10 @@ TAMPERING = {
     "other masquerading": "flush chain {table} nat-postrouting; "
                           "add rule {table} nat-postrouting ct status dnat masquerade fully-random; "
                           "add rule {table} nat-postrouting meta mark & 0x4000 != 0 masquerade",
-    "other condition": "flush chain {table} filter-input; "
-                       "add rule {table} filter-input ct status & 2 != 0 ct state new jump no-endpoints",
+    "other condition": "flush chain {table} nat-output-refuse; "
+                       "add rule {table} nat-output-refuse meta priority & 0:7ffd == 0:7ffd jump refuse-port; "
+                       "add rule {table} nat-output-refuse {ip} daddr != @cluster_ips reject; "
+                       "add rule {table} nat-output-refuse {ip} daddr @service_cidrs drop",
     "other verdict": "flush chain {table} nat-prerouting; add rule {table} nat-prerouting goto dispatch",
     "other field": "flush chain {table} dispatch; add rule {table} dispatch "
                    "meta priority set {ip} saddr . meta l4proto . th dport map @services goto port",
@@ -142,14 +144,14 @@ TAMPERING = {
                     "add rule {table} refuse-port meta priority & ffff:8000 != @rejected_ports reject; "
                     "add rule {table} refuse-port meta priority & ffff:8002 @dropped_ports drop; "
                     "add rule {table} refuse-port meta priority set 0",
-    "other bits": "flush chain {table} no-endpoints; flush chain {table} refuse-port; "
-                  "add rule {table} no-endpoints meta priority set "
-                  "{ip} daddr . meta l4proto . th dport map @services goto refuse-port; "
+    "other bits": "flush chain {table} refuse-port; "
                   "add rule {table} refuse-port meta priority & ffff:8000 @rejected_ports reject; "
                   "add rule {table} refuse-port meta priority & ffff:8001 @dropped_ports drop; "
                   "add rule {table} refuse-port meta priority set 0",
-    "other order": "flush chain {table} refuse; add rule {table} refuse {ip} daddr @cluster_ips reject; "
-                   "add rule {table} refuse jump no-endpoints; add rule {table} refuse {ip} daddr @service_cidrs drop",
+    "other order": "flush chain {table} nat-output-refuse; "
+                   "add rule {table} nat-output-refuse {ip} daddr @cluster_ips reject; "
+                   "add rule {table} nat-output-refuse meta priority & 0:7ffd == 0:7ffd jump refuse-port; "
+                   "add rule {table} nat-output-refuse {ip} daddr @service_cidrs drop",
     "added chain": "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}",
     "dormant": "add table {table} {{ flags dormant; }}",
     "emptied map": "flush map {table} services",

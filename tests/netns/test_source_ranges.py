@@ -29,7 +29,10 @@ table ip sources {{
     counter arrived {{ }}
     counter passed {{ }}
     chain before {{ type filter hook prerouting priority -111; ip protocol udp ip daddr {vip} counter name arrived; }}
-    chain behind {{ type filter hook prerouting priority -109; ip protocol udp ip daddr {vip} counter name passed; }}
+    chain behind {{
+        type filter hook prerouting priority -99
+        ip protocol udp ct direction original ct original ip daddr {vip} counter name passed
+    }}
 }}
 """
 

@@ -136,14 +136,11 @@ static void run_meta(struct machine *m, const struct nftnl_expr *expr)
 static void run_ct(struct machine *m, const struct nftnl_expr *expr)
 {
     const struct packet *packet = &m->packet;
-    const uint32_t state = NF_CT_STATE_BIT(IP_CT_NEW);
     const uint32_t status = packet->translated ? IPS_DST_NAT : 0;
     uint32_t key = u32(expr, NFTNL_EXPR_CT_KEY), to = u32(expr, NFTNL_EXPR_CT_DREG);
     bool original = nftnl_expr_is_set(expr, NFTNL_EXPR_CT_DIR) &&
                     nftnl_expr_get_u8(expr, NFTNL_EXPR_CT_DIR) == 0;
-    if (key == NFT_CT_STATE)
-        store(m, to, &state, sizeof(state));
-    else if (key == NFT_CT_STATUS)
+    if (key == NFT_CT_STATUS)
         store(m, to, &status, sizeof(status));
     else if (original && (key == NFT_CT_DST || key == NFT_CT_DST_IP || key == NFT_CT_DST_IP6))
         store(m, to, packet->original.bytes, address_length(packet->family));
@@ -153,12 +150,14 @@ static void run_ct(struct machine *m, const struct nftnl_expr *expr)
         ck_abort_msg("ct %u", key);
 }
 
-/* What kind of address the source has. */
+/* What kind of address the source or the destination has; no packet goes to this host. */
 static void run_fib(struct machine *m, const struct nftnl_expr *expr)
 {
-    const uint32_t type = m->packet.from_host ? RTN_LOCAL : RTN_UNICAST;
+    const uint32_t flags = u32(expr, NFTNL_EXPR_FIB_FLAGS);
+    const bool of_host = flags == NFTA_FIB_F_SADDR && m->packet.from_host;
+    const uint32_t type = of_host ? RTN_LOCAL : RTN_UNICAST;
     FAKE_ASSERT(u32(expr, NFTNL_EXPR_FIB_RESULT) == NFT_FIB_RESULT_ADDRTYPE);
-    FAKE_ASSERT(u32(expr, NFTNL_EXPR_FIB_FLAGS) == NFTA_FIB_F_SADDR);
+    FAKE_ASSERT(flags == NFTA_FIB_F_SADDR || flags == NFTA_FIB_F_DADDR);
     store(m, u32(expr, NFTNL_EXPR_FIB_DREG), &type, sizeof(type));
 }
 
@@ -321,7 +320,14 @@ static int compare_priorities(const void *a, const void *b)
            (*(const struct fake_chain *const *)b)->priority;
 }
 
-/* Whether the packet gets past the chains of a hook. */
+/* Whether one of the hook's chains has translated the packet. */
+static bool is_done(const struct packet *packet, int hook)
+{
+    return hook == NF_INET_POST_ROUTING ? packet->masqueraded : packet->translated;
+}
+
+/* Whether the packet gets past the chains of a hook, all of type nat: the first that translates
+ * ends the walk. */
 static bool passes(struct machine *m, int hook)
 {
     VEC(const struct fake_chain *) chains = {0};
@@ -331,19 +337,18 @@ static bool passes(struct machine *m, int hook)
             vec_push(&chains, chain);
     if (chains.n > 0)
         qsort(chains.v, chains.n, sizeof(*chains.v), compare_priorities);
-    for (size_t i = 0; i < chains.n && !dropped; i++)
+    for (size_t i = 0; i < chains.n && !dropped && !is_done(&m->packet, hook); i++)
         dropped = run_chain(m, chains.v[i]->name, 0) == NF_DROP || chains.v[i]->drops;
     vec_free(&chains);
     return !dropped;
 }
 
-/* Forwarded, or sent by this host. What is translated to a backend on this host itself goes through
- * input in place of forward, which has fewer rules. */
+/* Forwarded, which clears the priority in IPv4, or sent by this host. */
 static enum fake_fate run_packet(struct machine *m)
 {
-    bool arrives = m->packet.from_host
-                       ? passes(m, NF_INET_LOCAL_OUT)
-                       : passes(m, NF_INET_PRE_ROUTING) && passes(m, NF_INET_FORWARD);
+    bool arrives = passes(m, m->packet.from_host ? NF_INET_LOCAL_OUT : NF_INET_PRE_ROUTING);
+    if (!m->packet.from_host && m->packet.family == FAMILY_IPV4)
+        m->packet.priority = 0;
     bool leaves = arrives && passes(m, NF_INET_POST_ROUTING);
     FAKE_ASSERT(!leaves || m->packet.priority == 0); /* the scratch field is put back */
     if (leaves)
