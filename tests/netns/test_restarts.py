@@ -219,6 +219,40 @@ def test_a_table_of_another_layout(proxy_with, owner, table):
     assert proxy.daemon.log().count(" replacing a table that has other maps or sets ") == len(FAMILIES)
 
 
+def test_a_table_with_chains_of_type_filter(proxy_with):
+    """As the version before left it, whose maps were the same: rules and hooks become others in one transaction, and
+    all elements stay, records of session affinity too."""
+    proxy = proxy_with("--table-owner", "off")
+    node, serving, sticky = proxy.lab.node, Serving(proxy), Web(proxy, 4, "TCP", "sticky")
+    sticky_spec = {
+        "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 1000}},
+        "type": "LoadBalancer",
+        "loadBalancerSourceRanges": ["192.0.2.0/24"],
+    }
+    vip = {"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.95"}]}}}
+    proxy.manifests.put("sticky", sticky.as_service(**sticky_spec) | vip, sticky.as_slice(dict.fromkeys("ab", "ready")))
+    for web in serving.webs:
+        slice = web.as_slice(dict.fromkeys("ab", "ready"))
+        proxy.manifests.put(web.name, web.as_service(), slice)
+    text = (TABLES / "filter-chains.nft").read_text()
+    for web in [*serving.webs, sticky]:
+        text = text.replace(f"@{web.name}@", web.address)
+    node.run("nft", "-f", "-", stdin=text)
+    before = [re.sub(" (timeout|expires) .*? :", " :", element) for element in elements(node)]
+    assert any("198.51.100.9" in element for element in before)
+    with serving.traffic():
+        time.sleep(0.2)
+        proxy.daemon.start()
+        serving.hold()
+        time.sleep(0.2)
+    assert proxy.daemon.log().count(" rewrote rules ") == len(FAMILIES)
+    assert "replacing a table" not in proxy.daemon.log()
+    assert [re.sub(" (timeout|expires) .*? :", " :", element) for element in elements(node)] == before
+    for family in FAMILIES:
+        assert "type filter" not in proxy.tables[family].listing()
+
+
 # ---- side by side, without an owner ---------------------------------------------------------------
 
 
