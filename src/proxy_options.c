@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* The mark bit by which CNI's portmap plugin and netavark request masquerading: 0x2000. */
+#define HOST_PORTS_BIT 13
+
 void proxy_configure_ruleset(struct proxy_config *config, enum family family)
 {
     static const enum pod_detector detectors[] = {
@@ -32,6 +35,11 @@ void proxy_configure_ruleset(struct proxy_config *config, enum family family)
     ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
     ruleset->masquerade_all = options->masquerade_all;
     ruleset->mark = 1u << options->masquerade_bit;
+    if (options->masquerade_bit == HOST_PORTS_BIT)
+        log_warn("daemon",
+                 "family=%s masqueradeBit=%d is also the mark of CNI's portmap plugin and of "
+                 "netavark (0x2000): each masquerades what the other one marks",
+                 family_name(family), options->masquerade_bit);
     ruleset->counting = ruleset->no_counters ? COUNT_NOTHING : counting[options->count_connections];
     if (ruleset->no_counters && options->count_connections != COUNT_CONNECTIONS_OFF)
         log_warn("daemon",
@@ -65,10 +73,12 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
     ruleset->owned = preflight_has(preflight, NEED_OWNER);
     ruleset->no_counters = !preflight_has(preflight, NEED_COUNTERS);
     if (ruleset->no_fib)
-        log_warn("daemon",
-                 "family=%s this kernel has no fib expression (CONFIG_NFT_FIB_%s): the host itself "
-                 "gets no short-circuit under externalTrafficPolicy Local",
-                 family, preflight->family == FAMILY_IPV4 ? "IPV4" : "IPV6");
+        log_warn(
+            "daemon",
+            "family=%s this kernel has no fib expression (CONFIG_NFT_FIB_%s): the host itself "
+            "gets no short-circuit under externalTrafficPolicy Local, and addresses of its own "
+            "inside a ServiceCIDR do not answer",
+            family, preflight->family == FAMILY_IPV4 ? "IPV4" : "IPV6");
     if (!ruleset->owned)
         log_info("daemon",
                  "family=%s this kernel cannot protect the table from other programs (Linux 6.9 "
