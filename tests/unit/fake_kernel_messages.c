@@ -12,6 +12,7 @@
 #include <libnftnl/set.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter_ipv4.h>
 #include <string.h>
 
 #define TYPE_VERDICT 0xffffff00u
@@ -166,6 +167,8 @@ static int new_chain(struct application *a, const struct nlmsghdr *message)
         fake_copy_name(chain.type, nftnl_chain_get_str(from, NFTNL_CHAIN_TYPE));
     }
     nftnl_chain_free(from);
+    if (strcmp(chain.type, "nat") == 0 && chain.priority <= NF_IP_PRI_CONNTRACK)
+        return EOPNOTSUPP;
     if (fake_find_chain(a->table, chain.name))
         return message->nlmsg_flags & NLM_F_EXCL ? EEXIST : 0;
     if (a->grudges->chain && strcmp(a->grudges->chain, chain.name) == 0)
