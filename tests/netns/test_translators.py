@@ -2,6 +2,7 @@
 """Beside other programs that translate: hostPorts on addresses that Services have, loaded before and after us; and
 what is theirs in a packet, priority and mark, stays theirs."""
 
+import itertools
 import re
 
 import pytest
@@ -11,7 +12,7 @@ from lab import CLIENT_ADDRESS, NODE_ADDRESS, HOST_LENGTH, POD_PORTS
 from scenario import Proxy, Web, running
 from translators import TRANSLATORS, Port
 
-NODE_PORT = 30001
+NODE_PORTS = itertools.count(30100)  # each test has its own: entries of UDP outlive a test
 EXTERNAL = {4: "203.0.113.97", 6: "2001:db8:5::97"}
 POD_NETWORKS = "10.244.0.0/16,fd00:10:244::/48"
 PLACES = ("node port", "external IP", "cluster IP")
@@ -25,15 +26,15 @@ def detecting(lab, tmp_path):
         yield proxy
 
 
-def put(web: Web, **spec) -> None:
-    service = web.as_service(type="NodePort", externalIPs=[EXTERNAL[web.family]], **spec)
-    service["spec"]["ports"][0]["nodePort"] = NODE_PORT
+def put(web: Web, node_port: int) -> None:
+    service = web.as_service(type="NodePort", externalIPs=[EXTERNAL[web.family]])
+    service["spec"]["ports"][0]["nodePort"] = node_port
     web.proxy.manifests.put("web-service", service)
 
 
-def frontend(web: Web, place: str) -> tuple[str, int]:
+def frontend(web: Web, place: str, node_port: int) -> tuple[str, int]:
     addresses = {"node port": NODE_ADDRESS[web.family], "external IP": EXTERNAL[web.family], "cluster IP": web.address}
-    return addresses[place], NODE_PORT if place == "node port" else 80
+    return addresses[place], node_port if place == "node port" else 80
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -45,7 +46,8 @@ def test_host_ports_on_frontends(lab, tmp_path, family, protocol, translator, lo
     stays. Where it has some, who comes first translates."""
     proxy = Proxy(lab, tmp_path, "--cluster-cidr", POD_NETWORKS, "--count-connections", "endpoints")
     web, node = Web(proxy, family, protocol), lab.node
-    address, port = frontend(web, place)
+    node_port = next(NODE_PORTS)
+    address, port = frontend(web, place, node_port)
     container = lab.pods["b"].address[family]
     host_port = Port(family, address, port, protocol.lower(), container, POD_PORTS[0])
     if place != "node port":
@@ -54,7 +56,7 @@ def test_host_ports_on_frontends(lab, tmp_path, family, protocol, translator, lo
         if loaded == "before":
             TRANSLATORS[translator](node, host_port)
         proxy.daemon.start()
-        put(web)
+        put(web, node_port)
         web.settle()
         if loaded == "after":
             TRANSLATORS[translator](node, host_port)
