@@ -552,7 +552,7 @@ def changed_while_waiting(world):
     with world.run(wait=False, flags=("--table-owner", "off")):
         world.server.wait(lambda: world.daemon.lines("started"), LONG)
         for done, command in enumerate(("flush chain ip kube-nftd dispatch", "flush map ip kube-nftd picks",
-                                        "insert rule ip kube-nftd filter-output drop")):
+                                        "insert rule ip kube-nftd nat-output drop")):
             nft(command)
             world.server.wait(lambda: len(world.daemon.lines(PUT_RIGHT)) == done + 1, LONG)
             ask(*ECHO)
@@ -581,7 +581,7 @@ CASES = {
     "streams cut short": (streams_cut_short,),
     "streamed lists refused": (no_streamed_lists, "refused"),
     "a store without streamed lists": (no_streamed_lists, "old store"),
-    "cut off by a rule": (cut_off, "insert rule ip kube-nftd filter-output tcp dport {port} drop"),
+    "cut off by a rule": (cut_off, "insert rule ip kube-nftd nat-output tcp dport {port} drop"),
     "cut off by a chain": (cut_off, "add chain ip kube-nftd intruder "
                                     "{{ type filter hook output priority -5; policy drop; }}"),
     "changed while waiting": (changed_while_waiting,),
