@@ -155,6 +155,13 @@ def test_a_frontend_claimed_twice_and_taken_over(server, start):
         assert event["note"] == "198.51.100.1:80/TCP now belongs to this Service"
 
 
+def service_addresses():
+    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=5) as answer:
+        page = answer.read().decode()
+    [value] = re.findall(r"^kube_nftd_endpoints_at_service_addresses (\d+)$", page, re.M)
+    return int(value)
+
+
 def test_an_endpoint_that_is_a_service_address(server, start):
     """Once for all service ports, and not again when it comes back."""
     obj = service("front", "10.96.0.30")
@@ -168,11 +175,11 @@ def test_an_endpoint_that_is_a_service_address(server, start):
         assert event["note"] == "endpoint 10.96.0.10 is not used: a cluster IP, or inside a ServiceCIDR"
         assert event["regarding"]["name"] == "front" and event["regarding"]["uid"] == stored["metadata"]["uid"]
         assert (event["type"], event["action"]) == ("Warning", "SelectEndpoints")
-        with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=5) as answer:
-            assert "\nkube_nftd_endpoints_at_service_addresses 2\n" in answer.read().decode()
+        assert service_addresses() == 2
         server.wait(lambda: counted("repeated") == 1)
         front["endpoints"].pop()
         server.put(front)
+        server.wait(lambda: service_addresses() == 0)  # else both changes may be one
         front["endpoints"].append({"addresses": ["10.96.0.10"], "conditions": {"ready": True}})
         server.put(front)
         server.wait(lambda: counted("repeated") == 3)
