@@ -363,7 +363,7 @@ struct policy_view {
     size_t conflicts;                       /* frontends that several service ports claim */
     size_t reserved; /* claimed frontends without route, as they are the API server's */
     size_t limited;  /* service ports with fewer endpoints, since their namespace has too many */
-    size_t service_addresses; /* endpoints of service ports that are not used, as they are some */
+    size_t service_addresses; /* endpoints of all service ports that are service addresses */
     /* Service ports with internal, or external, traffic policy Local whose usable endpoints are all
      * on other nodes (docs/behaviour.md 7). The external policy counts only if the port can be
      * reached from outside. */

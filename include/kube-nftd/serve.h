@@ -60,7 +60,7 @@ struct snapshot {
     uint64_t invalid[KIND_COUNT]; /* objects received */
     size_t conflicts;             /* frontends claimed by several service ports */
     size_t reserved;              /* frontends of the API server claimed by service ports */
-    size_t service_addresses; /* endpoints of service ports that are not used, as they are some */
+    size_t service_addresses;     /* endpoints of all service ports that are service addresses */
     /* Sums over families in use: a Service counts once per family (docs/behaviour.md 7). */
     uint64_t service_changes, slice_changes;
     size_t services_pending, slices_pending;

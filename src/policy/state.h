@@ -81,7 +81,7 @@ struct policy {
     size_t withheld;                       /* claimed frontends without winner since reserved */
     struct shares shares;                  /* of endpoints */
     struct service_addresses *service_addresses; /* of each family */
-    size_t n_service_addresses; /* endpoints of service ports that are not used, as they are some */
+    size_t n_service_addresses; /* endpoints of all service ports that are service addresses */
 
     struct hash_table health_checks;
     VEC(struct health_check *) dirty_checks[FAMILY_COUNT];
@@ -235,9 +235,8 @@ void service_addresses_change(const struct policy *policy, enum family family,
  * none any more. Returns whether something is left. */
 bool service_addresses_sync(struct policy *policy);
 
-/** Keeps how many endpoints of @port are service addresses, @n. Logs and reports the first, which
- * is
- * @example (unused if @n is 0). */
+/** Keeps that @n endpoints of @port are service addresses. Logs and reports @example, one of them;
+ * unused if @n is 0. */
 void service_addresses_count(struct policy *policy, struct port_state *port, size_t n,
                              const struct backend *example);
 

@@ -419,12 +419,18 @@ static void act_on_results(struct apiserver *a, CURLMcode code)
     }
 }
 
+/* Before libcurl is called; act_on_results() is called after it. */
+static void enter_libcurl(struct apiserver *a)
+{
+    a->in_curl = true;
+    read_budget_begin();
+}
+
 static void act(struct apiserver *a, curl_socket_t fd, int events)
 {
     int left;
-    a->in_curl = true;
     a->due = false;
-    read_budget_begin();
+    enter_libcurl(a);
     act_on_results(a, curl_multi_socket_action(a->multi, fd, events, &left));
 }
 
@@ -452,8 +458,7 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
     }
     timer->repeat = fmin(timer->repeat * NUDGE_GROWTH, NUDGE_MOST);
     ev_timer_again(loop, timer);
-    a->in_curl = true;
-    read_budget_begin();
+    enter_libcurl(a);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     act_on_results(a, curl_multi_socket_all(a->multi, &left));
