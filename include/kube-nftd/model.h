@@ -134,6 +134,9 @@ bool cidr_equal(const struct cidr *a, const struct cidr *b);
 /** Whether @cidr contains @address of the same family. One with host bits contains none. */
 bool cidr_contains(const struct cidr *cidr, const struct address *address);
 
+/** Shortens @cidr to the longest prefix that contains @address, of the same family, too. */
+void cidr_widen(struct cidr *cidr, const struct address *address);
+
 /** The address range of a CIDR of @family. */
 struct address_range cidr_range(enum family family, const struct cidr *cidr);
 

@@ -89,10 +89,9 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
 /** Adds or removes one Service with the cluster IP @address (docs/behaviour.md 4.3). */
 void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use);
 
-/** Adds or removes one service port that may send connections to the local @backend. Connections of
- * the backend to itself are masqueraded (docs/behaviour.md 4.5). */
-void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
-                         bool in_use);
+/** Adds or removes one service port that may send connections to a backend at @address on this node.
+ * Connections of the backend to itself are masqueraded (docs/behaviour.md 4.5). */
+void ruleset_use_hairpin(struct ruleset *ruleset, const struct address *address, bool in_use);
 
 /** Sets the ranges that cluster IPs are allocated from, and the pod addresses for DETECT_CIDRS:
  * disjoint, ascending, copied. They replace those of the last call. */

@@ -302,6 +302,14 @@ bool cidr_contains(const struct cidr *cidr, const struct address *address)
     return prefix == number_of(&cidr->address);
 }
 
+void cidr_widen(struct cidr *cidr, const struct address *address)
+{
+    const number known = number_of(&cidr->address), differs = known ^ number_of(address);
+    while (differs & ~host_bits(FAMILY_IPV6, cidr->length))
+        cidr->length--;
+    cidr->address = address_of(known & ~host_bits(FAMILY_IPV6, cidr->length));
+}
+
 struct address_range cidr_range(enum family family, const struct cidr *cidr)
 {
     number last = number_of(&cidr->address) | host_bits(family, cidr->length);

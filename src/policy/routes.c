@@ -111,7 +111,7 @@ static void use_hairpin(const struct policy *policy, const struct port_state *po
 {
     struct ruleset *ruleset = changing(policy, port->family);
     if (ruleset)
-        ruleset_use_hairpin(ruleset, port->protocol, backend, in_use);
+        ruleset_use_hairpin(ruleset, &backend->address, in_use);
 }
 
 static void set_hairpins(const struct policy *policy, struct port_state *port,

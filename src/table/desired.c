@@ -194,12 +194,6 @@ static struct key key_of_address(const struct ruleset *rs, const struct address 
     return key;
 }
 
-void ruleset_use_cluster_ip(struct ruleset *rs, const struct address *address, bool in_use)
-{
-    struct key key = key_of_address(rs, address);
-    desire(rs, SET_CLUSTER_IPS, &key, in_use);
-}
-
 bool ruleset_has_cluster_ip(const struct ruleset *rs, const struct address *address)
 {
     struct key key = key_of_address(rs, address);
@@ -207,13 +201,10 @@ bool ruleset_has_cluster_ip(const struct ruleset *rs, const struct address *addr
     return known && known->desired;
 }
 
-void ruleset_use_hairpin(struct ruleset *rs, uint8_t protocol, const struct backend *backend,
-                         bool in_use)
+void ruleset_use_hairpin(struct ruleset *rs, const struct address *address, bool in_use)
 {
-    struct key key = key_of_address(rs, &backend->address);
-    key_put_address(&key, rs->family, &backend->address);
-    key_put_protocol(&key, protocol);
-    key_put_port(&key, backend->port);
+    struct key key = key_of_address(rs, address);
+    key_put_address(&key, rs->family, address);
     desire(rs, SET_HAIRPIN, &key, in_use);
 }
 
@@ -235,9 +226,51 @@ static void set_ranges(struct ruleset *rs, enum table_set set, range_vec *known,
     vec_append(known, ranges->v, ranges->n);
 }
 
+/* ---- where cluster IPs are looked for ---- */
+
+/* It only grows, so that Services that come one by one change it once for each bit at most. */
+static void cover(struct ruleset *rs, const struct address *address)
+{
+    if (!rs->has_cover)
+        rs->cover = (struct cidr){*address, (uint8_t)(8 * address_length(rs->family))};
+    rs->has_cover = true;
+    cidr_widen(&rs->cover, address);
+}
+
+static void renew_service_ranges(struct ruleset *rs)
+{
+    range_vec ranges = {0};
+    vec_append(&ranges, rs->service_cidrs.v, rs->service_cidrs.n);
+    if (rs->has_cover)
+        vec_push(&ranges, cidr_range(rs->family, &rs->cover));
+    ranges_normalize(rs->family, &ranges);
+    set_ranges(rs, SET_SERVICE_RANGES, &rs->service_ranges, &ranges);
+    vec_free(&ranges);
+}
+
+void ruleset_use_cluster_ip(struct ruleset *rs, const struct address *address, bool in_use)
+{
+    struct key key = key_of_address(rs, address);
+    desire(rs, SET_CLUSTER_IPS, &key, in_use);
+    if (in_use && !ranges_contain(&rs->service_ranges, address)) {
+        cover(rs, address);
+        renew_service_ranges(rs);
+    }
+}
+
 void ruleset_set_service_cidrs(struct ruleset *rs, const range_vec *ranges)
 {
     set_ranges(rs, SET_SERVICE_CIDRS, &rs->service_cidrs, ranges);
+    rs->has_cover = false;
+    hash_table_each (&rs->plain.all, const struct plain, plain) {
+        struct address address = {0};
+        if (plain_set(plain) != SET_CLUSTER_IPS || plain->desired == 0)
+            continue;
+        memcpy(address.bytes, plain_key(plain), address_length(rs->family));
+        if (!ranges_contain(&rs->service_cidrs, &address))
+            cover(rs, &address);
+    }
+    renew_service_ranges(rs);
 }
 
 void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)

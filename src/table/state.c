@@ -8,7 +8,7 @@
 
 /* Incremented when elements change their meaning in maps and sets with unchanged declarations:
  * tables with another value are recreated, else only differing rules are rewritten. */
-#define MEANING 2
+#define MEANING 3
 
 /* ---- configuration ---- */
 
@@ -75,6 +75,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->trims);
     vec_free(&rs->rechecks);
     vec_free(&rs->service_cidrs);
+    vec_free(&rs->service_ranges);
     vec_free(&rs->pod_cidrs);
     connections_clear(&rs->connections);
     plain_free(&rs->plain);

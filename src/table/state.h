@@ -224,7 +224,9 @@ struct ruleset {
     VEC(struct difference) differences; /* of dirty entries, during a commit */
     size_t n_desired;                   /* frontends */
     struct plain_elements plain;
-    range_vec service_cidrs, pod_cidrs; /* desired */
+    range_vec service_cidrs, service_ranges, pod_cidrs; /* desired */
+    struct cidr cover; /* covers the cluster IPs that are in no service CIDR; */
+    bool has_cover;    /* if there were any */
     struct source_lists lists;
     struct connections connections;
     struct instances instances; /* in the table */

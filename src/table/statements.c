@@ -316,9 +316,10 @@ static const struct constant {
     enum nft_cmp_ops op;
     uint32_t value;
 } constants[] = {
-    {"tcp", 1, 0, NFT_CMP_EQ, IPPROTO_TCP},   {"udp", 1, 0, NFT_CMP_EQ, IPPROTO_UDP},
-    {"sctp", 1, 0, NFT_CMP_EQ, IPPROTO_SCTP}, {"dnat", 4, CT_STATUS_DNAT, NFT_CMP_NEQ, 0},
-    {"local", 4, 0, NFT_CMP_EQ, RTN_LOCAL},   {"!= local", 4, 0, NFT_CMP_NEQ, RTN_LOCAL},
+    {"tcp", 1, 0, NFT_CMP_EQ, IPPROTO_TCP},       {"udp", 1, 0, NFT_CMP_EQ, IPPROTO_UDP},
+    {"sctp", 1, 0, NFT_CMP_EQ, IPPROTO_SCTP},     {"dnat", 4, CT_STATUS_DNAT, NFT_CMP_NEQ, 0},
+    {"local", 4, 0, NFT_CMP_EQ, RTN_LOCAL},       {"!= local", 4, 0, NFT_CMP_NEQ, RTN_LOCAL},
+    {"! dnat", 4, CT_STATUS_DNAT, NFT_CMP_EQ, 0},
 };
 
 static bool read_constant(struct reader *r)

@@ -551,7 +551,7 @@ def changed_while_waiting(world):
     world.server.stop()
     with world.run(wait=False, flags=("--table-owner", "off")):
         world.server.wait(lambda: world.daemon.lines("started"), LONG)
-        for done, command in enumerate(("flush chain ip kube-nftd dispatch", "flush map ip kube-nftd picks",
+        for done, command in enumerate(("flush chain ip kube-nftd port", "flush map ip kube-nftd picks",
                                         "insert rule ip kube-nftd nat-output drop")):
             nft(command)
             world.server.wait(lambda: len(world.daemon.lines(PUT_RIGHT)) == done + 1, LONG)

@@ -36,7 +36,7 @@ ATTEMPTS = [
     "delete table {table}",
     "flush table {table}",
     "add chain {table} intruder",
-    "add rule {table} dispatch drop",
+    "add rule {table} port drop",
     "flush map {table} services",
     "add element {table} rejected_ports {{ 0:8000 }}",
     "delete element {table} services {{ {address} . tcp . 80 }}",
@@ -127,18 +127,17 @@ def test_cleanup_needs_the_owner_gone(proxy):
 TAMPERING = {
     "flush ruleset": "flush ruleset",
     "deleted table": "delete table {table}",
-    "emptied chain": "flush chain {table} dispatch",
+    "emptied chain": "flush chain {table} port",
     "deleted chain": "flush chain {table} nat-prerouting; delete chain {table} nat-prerouting",
-    "added rule": "insert rule {table} dispatch drop",
+    "added rule": "insert rule {table} port drop",
     "other masquerading": "flush chain {table} nat-postrouting; "
                           "add rule {table} nat-postrouting ct status dnat masquerade fully-random; "
                           "add rule {table} nat-postrouting meta mark & 0x4000 != 0 masquerade",
     "other condition": "flush chain {table} nat-output-refuse; "
                        "add rule {table} nat-output-refuse meta priority & 0:7ffd == 0:7ffd jump refuse-port; "
-                       "add rule {table} nat-output-refuse {ip} daddr != @cluster_ips reject; "
-                       "add rule {table} nat-output-refuse {ip} daddr @service_cidrs drop",
-    "other verdict": "flush chain {table} nat-prerouting; add rule {table} nat-prerouting goto dispatch",
-    "other field": "flush chain {table} dispatch; add rule {table} dispatch "
+                       "add rule {table} nat-output-refuse {ip} daddr != @service_ranges goto refuse-address",
+    "other verdict": "flush chain {table} special; add rule {table} special jump pick",
+    "other field": "flush chain {table} nat-output; add rule {table} nat-output "
                    "meta priority set {ip} saddr . meta l4proto . th dport map @services goto port",
     "other lookup": "flush chain {table} refuse-port; "
                     "add rule {table} refuse-port meta priority & ffff:8000 != @rejected_ports reject; "
@@ -149,9 +148,8 @@ TAMPERING = {
                   "add rule {table} refuse-port meta priority & ffff:8001 @dropped_ports drop; "
                   "add rule {table} refuse-port meta priority set 0",
     "other order": "flush chain {table} nat-output-refuse; "
-                   "add rule {table} nat-output-refuse {ip} daddr @cluster_ips reject; "
-                   "add rule {table} nat-output-refuse meta priority & 0:7ffd == 0:7ffd jump refuse-port; "
-                   "add rule {table} nat-output-refuse {ip} daddr @service_cidrs drop",
+                   "add rule {table} nat-output-refuse {ip} daddr @service_ranges goto refuse-address; "
+                   "add rule {table} nat-output-refuse meta priority & 0:7ffd == 0:7ffd jump refuse-port",
     "added chain": "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}",
     "dormant": "add table {table} {{ flags dormant; }}",
     "emptied map": "flush map {table} services",

@@ -361,7 +361,7 @@ def test_other_rules_while_objects_are_incomplete(proxy_with, flag):
     assert [each["repairs"] for each in status_of(proxy)["families"]] == [0, 0]
     assert [each["state"] for each in status_of(proxy)["families"]] == ["previous", "waiting"]
     assert "whose Node object is not known" in call(proxy.lab.node, "status").stdout
-    proxy.lab.node.run("nft", "flush chain ip kube-nftd dispatch")
+    proxy.lab.node.run("nft", "flush chain ip kube-nftd port")
     wait_for(lambda: "guard: family=IPv4 repaired" in proxy.daemon.log(), "they are repaired")
     assert status_of(proxy)["families"][0]["repairs"] == 1
     assert web.ask() == "a"

@@ -90,12 +90,12 @@ class ServerFaults:
 ELEMENT_MAPS = ("services", "ports", "endpoints", "local_ports", "local_endpoints", "affinity_backends",
                 "affinity_numbers", "affinity_timeouts", "rejected_ports", "dropped_ports", "restricted",
                 "allowed_sources", "hairpin", "cluster_ips", "picks")
-WHOLE = ("delete table {table}", "flush ruleset", "flush chain {table} dispatch", "flush map {table} services",
+WHOLE = ("delete table {table}", "flush ruleset", "flush chain {table} port", "flush map {table} services",
          "flush map {table} endpoints", "flush set {table} cluster_ips",
          "add element {table} rejected_ports {{ 77:8000 }}",
          "add element {table} services {{ {stranger} . tcp . 7 : 77:8000 }}")
 # These cut off the server, too: put right by a daemon that has its objects, but one that starts would never get them.
-CUTTING = ("insert rule {table} dispatch drop",
+CUTTING = ("insert rule {table} port drop",
            "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}")
 STRANGER = {"ip": "10.96.77.77", "ip6": "fd00:10:96::7777"}
 

@@ -79,7 +79,8 @@ static uint64_t sum_of_set(const struct fake_table *table, const char *name)
     return sum;
 }
 
-static const char *const range_sets[FAKE_RANGE_SETS] = {"service_cidrs", "pod_cidrs"};
+static const char *const range_sets[FAKE_RANGE_SETS] = {"service_cidrs", "service_ranges",
+                                                              "pod_cidrs"};
 
 static void note_sums(struct fake_watch *watch, const struct fake_table *now)
 {

@@ -139,7 +139,8 @@ static void list_set(FILE *out, const struct fake_table *table, const char *name
 
 char *fake_list(const struct fake_table *table)
 {
-    static const char *const sets[] = {"cluster_ips", "hairpin", "service_cidrs", "pod_cidrs"};
+    static const char *const sets[] = {"cluster_ips", "hairpin", "service_cidrs", "service_ranges",
+                                       "pod_cidrs"};
     char *text;
     size_t length;
     if (!table->exists)

@@ -230,7 +230,7 @@ struct fake_access {
 };
 
 /* What a batch in pieces showed in between, to be judged when all of it is in force. */
-#define FAKE_RANGE_SETS 2
+#define FAKE_RANGE_SETS 3
 struct fake_watch {
     struct fake_table start;
     bool anew;

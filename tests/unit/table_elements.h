@@ -49,8 +49,6 @@ static inline struct key hairpin_key(unsigned number)
     const struct backend b = backend(number);
     key_put_address(&key, family, &b.address);
     key_put_address(&key, family, &b.address);
-    key_put_protocol(&key, IPPROTO_TCP);
-    key_put_port(&key, b.port);
     return key;
 }
 

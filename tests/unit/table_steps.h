@@ -142,28 +142,23 @@ COMMAND(no_cluster_ip)
     set_cluster_ips(words, false);
 }
 
-static void set_hairpins(char *words, uint8_t protocol, bool in_use)
+static void set_hairpins(char *words, bool in_use)
 {
     EACH_NUMBER(i, &words)
     {
         struct backend b = backend(i);
-        ruleset_use_hairpin(ruleset, protocol, &b, in_use);
+        ruleset_use_hairpin(ruleset, &b.address, in_use);
     }
 }
 
 COMMAND(hairpin)
 {
-    set_hairpins(words, IPPROTO_TCP, true);
-}
-
-COMMAND(hairpin_udp)
-{
-    set_hairpins(words, IPPROTO_UDP, true);
+    set_hairpins(words, true);
 }
 
 COMMAND(no_hairpin)
 {
-    set_hairpins(words, IPPROTO_TCP, false);
+    set_hairpins(words, false);
 }
 
 /* ---- what other programs do ---- */

@@ -169,16 +169,16 @@ COMMAND(cluster_ip)
 
 COMMAND(hairpin)
 {
-    const struct frontend f = frontend(words);
-    const struct backend b = {f.address, f.port};
-    ruleset_use_hairpin(ruleset, f.protocol, &b, true);
+    enum family family;
+    const struct address address = make_address(words, &family);
+    ruleset_use_hairpin(ruleset, &address, true);
 }
 
 COMMAND(no_hairpin)
 {
-    const struct frontend f = frontend(words);
-    const struct backend b = {f.address, f.port};
-    ruleset_use_hairpin(ruleset, f.protocol, &b, false);
+    enum family family;
+    const struct address address = make_address(words, &family);
+    ruleset_use_hairpin(ruleset, &address, false);
 }
 
 COMMAND(service_cidrs)

@@ -70,8 +70,7 @@ bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address 
     return false;
 }
 
-void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
-                         bool in_use)
+void ruleset_use_hairpin(struct ruleset *ruleset, const struct address *address, bool in_use)
 {
 }
 

@@ -348,13 +348,11 @@ bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address 
     return users_of(address_format(family_of(ruleset), address, text)) > 0;
 }
 
-void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
-                         bool in_use)
+void ruleset_use_hairpin(struct ruleset *ruleset, const struct address *address, bool in_use)
 {
-    char text[FRONTEND_TEXT_SIZE];
-    struct frontend thing = {backend->address, backend->port, protocol,
-                             (uint8_t)family_of(ruleset)};
-    receive_use("hairpin", xasprintf("from %s", frontend_format(&thing, text)), in_use);
+    char text[ADDRESS_TEXT_SIZE];
+    receive_use("hairpin", xasprintf("from %s", address_format(family_of(ruleset), address, text)),
+                in_use);
 }
 
 static void on_health_check(struct health *health, const char *service_id, enum family family,

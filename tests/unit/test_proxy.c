@@ -380,7 +380,7 @@ COMMAND(break_rules)
     const struct table_program by = {.pid = 4711, .name = "nft"};
     const struct table_change change = {.family = FAMILY_IPV4};
     fake_kernel_tolerate();
-    fake_kernel_flush_chain(FAMILY_IPV4, "dispatch");
+    fake_kernel_flush_chain(FAMILY_IPV4, "port");
     proxy_foreign_change(proxy, &change);
     proxy_foreign_settled(proxy, &by);
 }

@@ -117,7 +117,7 @@ static void tell_change(unsigned number, const struct desired_port *before)
 static void tell_hairpin(unsigned digit)
 {
     struct backend b = backend(digit);
-    ruleset_use_hairpin(ruleset, IPPROTO_TCP, &b, hairpins[digit]);
+    ruleset_use_hairpin(ruleset, &b.address, hairpins[digit]);
 }
 
 static void tell_all(void)
@@ -569,8 +569,6 @@ static struct key key_in(const char *set)
     } else if (strcmp(set, "hairpin") == 0) {
         key_put_address(&key, family, &b.address);
         key_put_address(&key, family, &b.address);
-        key_put_protocol(&key, IPPROTO_TCP);
-        key_put_port(&key, b.port);
     } else {
         key_put_number(&key, strcmp(set, "dropped_ports") == 0 ? number | CLASS_LOCAL : number);
     }
