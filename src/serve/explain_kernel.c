@@ -102,7 +102,8 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
     e->probed = true;
     e->omitted[ITEM_ELEMENT] += probe->skipped;
     add_value(to, "services", probe->service);
-    add_value(to, "ports", probe->all.value);
+    if (probe->all.value != probe->service)
+        add_value(to, "ports", probe->all.value);
     add_backends(to, "endpoints", family, &probe->all);
     add_value(to, "localPorts", probe->local.value);
     add_backends(to, "localEndpoints", family, &probe->local);

@@ -125,11 +125,14 @@ static void lead_to(struct ruleset *rs, struct frontend_entry *frontend, struct 
         DL_DELETE(before->frontends, frontend);
         before->n_dirty -= dirty;
         before->refs--;
+        before->refs_plain -= frontend->class == 0;
+        frontend_renew_counted(frontend, before);
         rs->numbers.n_refused -= before->waits;
     }
     if (port) {
         DL_APPEND(port->frontends, frontend);
         port->refs++;
+        port->refs_plain += frontend->class == 0;
         port->n_dirty += dirty;
         rs->numbers.n_refused += port->waits;
     }
@@ -139,6 +142,15 @@ static void lead_to(struct ruleset *rs, struct frontend_entry *frontend, struct 
         set_no_port(rs, before);
     else if (!before->entry.desired)
         ruleset_mark_dirty(rs, &before->entry); /* the commit frees it if nothing is left */
+}
+
+static void set_class(struct frontend_entry *frontend, unsigned class)
+{
+    struct port_entry *port = frontend->port;
+    if (port)
+        port->refs_plain += (uint32_t)(class == 0) - (frontend->class == 0);
+    frontend->class = (uint8_t) class;
+    frontend_renew_counted(frontend, port);
 }
 
 void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const struct route *route)
@@ -156,7 +168,7 @@ void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const stru
     rs->n_desired += !entry->entry.desired;
     quarantine_leave(rs, &entry->entry);
     entry->entry.desired = true;
-    entry->class = (uint8_t)route_class(route);
+    set_class(entry, route_class(route));
     lead_to(rs, entry, port);
     entry->sources = sources;
     source_lists_release(&rs->lists, before, 0);

@@ -246,7 +246,7 @@ bool element_take_value(enum table_set set, enum family family, const struct nft
     case SET_RESTRICTED:
         return to->number != 0 && value_of_list(list_of_value(to->number)) == to->number;
     case SET_SERVICES:
-        return port_of_value(to->number) != 0 && low_of_value(to->number) < CLASSES;
+        return port_of_value(to->number) != 0 && class_of_value(to->number) < CLASSES;
     case SET_PORTS:
     case SET_LOCAL_PORTS: { /* same P as the key */
         uint32_t key;

@@ -25,10 +25,14 @@
 #define PORT_LOW_BITS 15
 #define PORT_LOW_MASK ((1u << PORT_LOW_BITS) - 1)
 #define MOST_PORTS (UINT32_MAX >> PORT_LOW_BITS)
-#define MAX_BACKENDS PORT_LOW_MASK
 
 /* The bits of a frontend class (base.nft). */
 enum frontend_class { CLASS_EXTERNAL = 1, CLASS_LOCAL = 2, CLASS_AFFINE = 4, CLASSES = 8 };
+
+/* The lower bits of a frontend's value, from here on, are this and the class; below, they are the
+ * number of backends itself: the frontend is counted. */
+#define CLASS_BASE 0x7ff0u
+#define MAX_BACKENDS (CLASS_BASE - 1)
 
 /** P of a value, with the lower bits zero; the lower bits. */
 static inline uint32_t port_of_value(uint32_t value)
@@ -39,6 +43,17 @@ static inline uint32_t port_of_value(uint32_t value)
 static inline uint32_t low_of_value(uint32_t value)
 {
     return value & PORT_LOW_MASK;
+}
+
+/** Whether @value is that of a counted frontend; the class in a frontend's value. */
+static inline bool value_is_counted(uint32_t value)
+{
+    return value != 0 && low_of_value(value) < CLASS_BASE;
+}
+
+static inline unsigned class_of_value(uint32_t value)
+{
+    return value_is_counted(value) ? 0 : low_of_value(value) - CLASS_BASE;
 }
 
 /* What is known of a service port's affinity records: the lower bits are their timeout in seconds,

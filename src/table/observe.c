@@ -90,6 +90,19 @@ void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_ele
         entry_set_applied(rs, set, entry, there ? element->number : 0);
 }
 
+/* The applied slots of a port may be the only record of its desired backends: lists those, before
+ * slots or counts change. */
+static void list_desired(struct ruleset *rs, struct entry *entry)
+{
+    struct port_entry *port = entry && entry->is_port ? as_port(entry) : NULL;
+    if (entry && !entry->is_port && value_is_counted(entry_applied(SET_SERVICES, entry)))
+        port = ruleset_port_of_number(rs, port_of_value(entry_applied(SET_SERVICES, entry)));
+    if (!port)
+        return;
+    port_list_desired(port);
+    ruleset_mark_dirty(rs, &port->entry);
+}
+
 /* Records that the kernel has @from, or nothing under its key (@there is false). */
 static enum observation observe(struct ruleset *rs, enum table_set set,
                                 const struct nft_element *from, bool there)
@@ -104,9 +117,7 @@ static enum observation observe(struct ruleset *rs, enum table_set set,
     if (set == SET_RESTRICTED && there)
         return OBSERVED_ALIEN; /* identifying a source list needs all of it */
     rs->stats.elements += (size_t)there - (size_t)applied.there;
-    /* A port's applied slots may be the only record of its desired backends: list those first. */
-    if (applied.entry && applied.entry->is_port)
-        port_list_desired(as_port(applied.entry));
+    list_desired(rs, applied.entry);
     ruleset_record(rs, set, from, &applied, there);
     return OBSERVED_CHANGED;
 }

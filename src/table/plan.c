@@ -29,23 +29,29 @@ static uint32_t port_applied(const struct port_entry *port, enum table_set set)
     return port->applied[set - FRONTEND_SETS];
 }
 
-static uint32_t count_applied(const struct port_entry *port, enum port_part which)
+static uint32_t element_count(const struct port_entry *port, enum port_part which)
 {
     return low_of_value(port_applied(port, set_of_count(which)));
 }
 
-/* Whether the applied state of @port forwards or refuses packets from frontends of a class. */
-static bool serves(const struct port_entry *port, unsigned class)
+/* Whether the applied state of its service port forwards or refuses packets from @frontend. */
+static bool serves(const struct port_entry *port, const struct frontend_entry *frontend)
 {
-    if (class & CLASS_AFFINE && !port_applied(port, SET_AFFINITY_TIMEOUTS))
+    if (frontend->class & CLASS_AFFINE && !port_applied(port, SET_AFFINITY_TIMEOUTS))
         return false;
-    if (port_applied(port, SET_REJECTED))
-        return true;
+    if (port_applied(port, SET_REJECTED) || frontend_wants_count(frontend))
+        return port_applied(port, SET_REJECTED) || port_count(port, PART_ALL);
     for (enum port_part which = 0; which < PARTS; which++)
-        if (class_leads_to(class, which) && !count_applied(port, which) &&
+        if (class_leads_to(frontend->class, which) && !element_count(port, which) &&
             !(which == PART_LOCAL && port_applied(port, SET_DROPPED)))
             return false;
     return true;
+}
+
+static uint32_t count_desired(const struct port_entry *port, enum port_part which)
+{
+    const struct slot_table *slots = port_slots(port, which);
+    return port_needs(port, which) && slots ? slots->n_desired : 0;
 }
 
 /* A frontend keeps its applied value if its service port is quarantined and the port's applied
@@ -53,19 +59,50 @@ static bool serves(const struct port_entry *port, unsigned class)
 static uint32_t desired_service(const struct frontend_entry *frontend)
 {
     const struct port_entry *port = frontend->port;
-    if (port && port->entry.quarantined && !serves(port, frontend->class))
+    if (port && port->entry.quarantined &&
+        (frontend_has_count(frontend, port) || !serves(port, frontend)))
         return frontend->applied[SET_SERVICES];
-    return port && port->number ? port->number | frontend->class : 0;
+    if (!port || !port->number)
+        return 0;
+    if (!frontend_wants_count(frontend))
+        return port->number | CLASS_BASE | frontend->class;
+    return port->number |
+           (port->entry.quarantined ? port_count(port, PART_ALL) : count_desired(port, PART_ALL));
 }
 
-/* An unneeded part stays until nothing leads to it. */
+/* Whether frontends without the count in their own value desire to lead to a part. */
+static bool needs_element(const struct port_entry *port, enum port_part which)
+{
+    const bool counts = which == PART_ALL && port->counted && port->counted->port == port &&
+                        port->counted->class == 0;
+    return port_needs(port, which) && port->refs > (uint32_t)counts;
+}
+
+/* And whether they lead there in the kernel. */
+static bool leads_by_element(const struct port_entry *port, enum port_part which)
+{
+    const bool counts =
+        which == PART_ALL && port->counted && frontend_has_count(port->counted, port);
+    return port->led[which] > (uint32_t)counts;
+}
+
+/* Nobody asks for it any more. */
+static bool element_is_left(const struct port_entry *port, enum port_part which)
+{
+    return element_count(port, which) && !needs_element(port, which) &&
+           !leads_by_element(port, which);
+}
+
+/* An unneeded element stays until nothing leads to it; while the part is needed, it says how many
+ * backends it has. */
 static uint32_t desired_count(const struct port_entry *port, enum port_part which)
 {
-    const struct slot_table *slots = port_slots(port, which);
-    if (port_needs(port, which))
-        return slots && slots->n_desired && port->number ? port->number | slots->n_desired : 0;
-    return port->entry.trim && port_is_left(port, which) ? 0
-                                                         : port_applied(port, set_of_count(which));
+    const uint32_t n = count_desired(port, which), applied = element_count(port, which);
+    if (port->entry.trim && element_is_left(port, which))
+        return 0;
+    if (needs_element(port, which) || (applied && port_needs(port, which)))
+        return n && port->number ? port->number | n : 0;
+    return port_applied(port, set_of_count(which));
 }
 
 /* The value that refuses new connections. It also stays while it replaces the backends of an
@@ -79,7 +116,7 @@ static uint32_t desired_reject(const struct port_entry *port, enum table_set set
         (set == SET_REJECTED ? route_rejects(&route) : route_drops(&route)))
         return 1;
     for (enum port_part which = 0; which < PARTS; which++)
-        if (port->led[which] > 0 && !port_needs(port, which) && !count_applied(port, which) &&
+        if (port->led[which] > 0 && !port_needs(port, which) && !port_count(port, which) &&
             (set == SET_REJECTED || which == PART_LOCAL))
             return port_applied(port, set);
     return 0;
@@ -139,6 +176,8 @@ void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, u
         memset(found->led, 0, sizeof(found->led));
         port->led_affine = found->led_affine;
         found->led_affine = 0;
+        port->counted = found->counted;
+        found->counted = NULL;
         ruleset_number_port(rs, found, 0);
     }
     port->adopted = true;
@@ -191,7 +230,7 @@ static bool backends_change(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
     return slots && slots->change &&
-           (slots->change->plan.moves.n > 0 || slots->n_desired != count_applied(port, which));
+           (slots->change->plan.moves.n > 0 || slots->n_desired != port_count(port, which));
 }
 
 /* Numbers that are not needed any more wait for trims; but while frontends still ask for them, each
@@ -218,9 +257,38 @@ void ruleset_plan_entry(struct ruleset *rs, struct entry *entry)
     give_up_affinity(rs, port);
 }
 
+/* One frontend of class 0 has the count of its service port in its value: there is one in a family
+ * at most, the cluster IP. */
+static void choose_counted(struct port_entry *port)
+{
+    struct frontend_entry *it = port->frontends;
+    if (port->counted || port->refs_plain == 0)
+        return;
+    while (it->class != 0)
+        it = it->next;
+    port->counted = it;
+}
+
+/* A new count of its service port makes a frontend dirty, and a frontend that needs its element
+ * makes a service port dirty. */
+static void plan_counts(struct ruleset *rs, const struct entry *entry)
+{
+    struct port_entry *port = entry->is_port ? as_port(entry) : as_frontend(entry)->port;
+    if (!port)
+        return;
+    choose_counted(port);
+    if (port->counted &&
+        entry_desired(SET_SERVICES, &port->counted->entry) != port->counted->applied[SET_SERVICES])
+        ruleset_mark_dirty(rs, &port->counted->entry);
+    if (entry_desired(SET_PORTS, &port->entry) != port_applied(port, SET_PORTS))
+        ruleset_mark_dirty(rs, &port->entry);
+}
+
 void ruleset_plan(struct ruleset *rs)
 {
     request_numbers(rs);
+    for (size_t i = 0; i < rs->dirty.n; i++)
+        plan_counts(rs, rs->dirty.v[i]);
     vec_each (&rs->dirty, it)
         ruleset_plan_entry(rs, *it);
 }
@@ -243,6 +311,9 @@ bool set_instance(enum table_set set, uint32_t value, struct instance *instance)
     if (value == 0)
         return false;
     switch (set) {
+    case SET_SERVICES:
+        *instance = (struct instance){TEMPLATE_PICK, low_of_value(value)};
+        return value_is_counted(value) && instance->key > 0;
     case SET_PORTS:
         *instance = (struct instance){TEMPLATE_PICK, low_of_value(value)};
         return true;
@@ -309,14 +380,14 @@ static uint32_t most(uint32_t a, uint32_t b)
 
 bool port_is_left(const struct port_entry *port, enum port_part which)
 {
-    return count_applied(port, which) && !port_needs(port, which) && port->led[which] == 0;
+    return port_count(port, which) && !port_needs(port, which) && port->led[which] == 0;
 }
 
 /* Slots beyond those that packets can reach, before or after this commit. */
 static uint32_t unreached_slots(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
-    uint32_t reached = port_is_left(port, which) ? 0 : count_applied(port, which);
+    uint32_t reached = port_is_left(port, which) ? 0 : port_count(port, which);
     if (!slots)
         return 0;
     if (slots->change || port_needs(port, which))
@@ -337,7 +408,8 @@ size_t port_leftovers(const struct port_entry *port)
 {
     size_t n = unreached_slots(port, PART_ALL) + unreached_slots(port, PART_LOCAL);
     for (enum port_part which = 0; which < PARTS; which++)
-        n += port_is_left(port, which);
+        n += element_is_left(port, which);
+    n += !port->counted && port->refs_plain > 0;
     for (enum table_set set = SET_REJECTED; set <= SET_DROPPED; set++)
         n += port_applied(port, set) && !desired_reject(port, set);
     if (port->affinity && !port_is_affine(port))

@@ -154,23 +154,40 @@ static void compare_backends(const struct prober *p, enum table_set map,
     }
 }
 
+static uint32_t backends_offered(const struct port_route *port, enum port_part which)
+{
+    const size_t offered = which == PART_LOCAL ? port->n_local : port->n_backends;
+    return (uint32_t)(offered < MAX_BACKENDS ? offered : MAX_BACKENDS);
+}
+
+/* Reads the count of a part and compares it; a counted frontend has it in its own value. */
+static int probe_count(const struct prober *p, enum port_part which, struct probe_part *part)
+{
+    const struct port_route *port = p->subject->port;
+    const uint32_t service = p->probe->service, n = backends_offered(port, which);
+    if (which == PART_ALL && value_is_counted(service)) {
+        part->value = low_of_value(service) ? service : 0;
+        return 0;
+    }
+    if (look_up_number(p, set_of_count(which), &part->value))
+        return -1;
+    if (which == PART_LOCAL ? port->needs_local : port->needs_cluster)
+        check_value(p, set_of_count(which), part->value, n ? port_of_value(service) | n : 0);
+    return 0;
+}
+
 /* A part that is no longer needed is deleted later. */
 static int probe_part(const struct prober *p, enum port_part which, struct probe_part *part)
 {
     const struct port_route *port = p->subject->port;
     const bool local = which == PART_LOCAL;
-    const size_t offered = local ? port->n_local : port->n_backends;
-    const size_t n = offered < MAX_BACKENDS ? offered : MAX_BACKENDS;
+    const uint32_t n = backends_offered(port, which);
     const char *picks = local ? "local_picks" : "picks";
     struct found found;
     char text[16];
-    if (look_up_number(p, set_of_count(which), &part->value))
+    if (probe_count(p, which, part))
         return -1;
-    if (!(local ? port->needs_local : port->needs_cluster))
-        return 0;
-    check_value(p, set_of_count(which), part->value,
-                n ? port_of_value(p->probe->service) | (uint32_t)n : 0);
-    if (!part->value)
+    if (!(local ? port->needs_local : port->needs_cluster) || !part->value)
         return 0;
     const struct key key = key_of_number(low_of_value(part->value));
     if (read_slots(p, set_of_slots(which), part) || look_up(p, picks, &key, &found))
@@ -213,7 +230,8 @@ static const struct frontend_entry *known_entry(const struct prober *p)
     return p->rs->kernel_known && frontend && !frontend->entry.dirty ? frontend : NULL;
 }
 
-/* In another process the port's number is unknown, so only the class is compared. */
+/* In another process it is unknown which number the port has, and which frontend of it is counted,
+ * so these are taken from the kernel. */
 static int probe_service(const struct prober *p)
 {
     const struct frontend_entry *known = known_entry(p);
@@ -221,11 +239,16 @@ static int probe_service(const struct prober *p)
     uint32_t *service = &p->probe->service;
     if (look_up_number(p, SET_SERVICES, service))
         return -1;
-    const uint32_t port = port_of_value(known ? known->applied[SET_SERVICES] : *service);
-    if (route && !port)
+    const uint32_t like = known ? known->applied[SET_SERVICES] : *service;
+    if (route && !like)
         check_membership(p, SET_SERVICES, false, true);
     else
-        check_value(p, SET_SERVICES, *service, route ? port | route_class(route) : 0);
+        check_value(p, SET_SERVICES, *service,
+                    !route
+                        ? 0
+                        : port_of_value(like) | (route_class(route) == 0 && value_is_counted(like)
+                                                     ? backends_offered(p->subject->port, PART_ALL)
+                                                     : CLASS_BASE | route_class(route)));
     return 0;
 }
 

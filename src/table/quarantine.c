@@ -68,7 +68,7 @@ static void keep_affinity(struct ruleset *rs, struct port_entry *port)
         return;
     for (enum port_part which = 0; which < PARTS; which++) {
         const struct slot_table *slots = port_slots(port, which);
-        const uint32_t n = low_of_value(entry_applied(set_of_count(which), &port->entry));
+        const uint32_t n = port_count(port, which);
         if (slots)
             applied[which] =
                 (struct backends){slots->slots, n < slots->n_slots ? n : slots->n_slots};
@@ -102,6 +102,17 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
     t->n++;
     if (first)
         log_rejected(rs, rejection, why);
+}
+
+/* A frontend that has the count of its service port stays as it is together with the slots that the
+ * count reaches. */
+static void take_owner(struct taking *t, struct entry *entry, int why)
+{
+    const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
+    if (frontend && frontend->port && frontend_has_count(frontend, frontend->port))
+        take_entry(t, &frontend->port->entry, why);
+    else
+        take_entry(t, entry, why);
 }
 
 /* The service port of a plain affinity element, or NULL. */
@@ -209,7 +220,7 @@ static void blame_instance(struct taking *t, const struct instance *which, int w
     struct instance instance;
     vec_each (&t->rs->differences, it)
         if (set_instance(it->set, it->desired, &instance) && is_built_on(t->rs, instance, which))
-            take_entry(t, it->entry, why);
+            take_owner(t, it->entry, why);
 }
 
 static void blame(struct taking *t, const struct nft_rejection *rejection)
@@ -229,7 +240,7 @@ static void blame(struct taking *t, const struct nft_rejection *rejection)
         }
     const struct message_owner *owner = owner_of(&rs->quarantine, rejection->message);
     if (owner && owner->entry)
-        take_entry(t, owner->entry, rejection->why);
+        take_owner(t, owner->entry, rejection->why);
     else if (owner)
         blame_plain(t, owner->plain, rejection->why);
 }

@@ -24,16 +24,11 @@
 /* Entries looked at in a piece. */
 #define ENTRIES_MOST 1024
 
-static uint32_t count_of(const struct port_entry *port, enum table_set set)
-{
-    return low_of_value(entry_applied(set_of_count(part_of_set(set)), &port->entry));
-}
-
 /* The number of keys that @entry should have in a set. */
 static uint32_t keys_of(const struct entry *entry, enum table_set set)
 {
     if (set_owner(set) == OWNER_SLOTS)
-        return entry->is_port ? count_of(as_port(entry), set) : 0;
+        return entry->is_port ? port_count(as_port(entry), part_of_set(set)) : 0;
     return !entry->is_port &&
            (set == SET_RESTRICTED ? as_frontend(entry)->sources != NULL : entry->desired);
 }
@@ -171,7 +166,7 @@ static uint64_t known_keys(const struct ruleset *rs, enum table_set set)
         return rs->n_desired;
     if (set_owner(set) == OWNER_SLOTS)
         hash_table_each (&rs->ports, const struct port_entry, port)
-            n += count_of(port, set);
+            n += port_count(port, part_of_set(set));
     return n;
 }
 

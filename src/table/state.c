@@ -259,9 +259,8 @@ void port_list_desired(struct port_entry *port)
     const bool changing = port->entry.dirty || port->entry.quarantined || port->waits;
     for (enum port_part which = 0; which < PARTS; which++) {
         struct slot_table *slots = port_slots(port, which);
-        const uint32_t count = low_of_value(entry_applied(set_of_count(which), &port->entry));
         if (slots)
-            slots_list(slots, changing ? slots->n_desired : port_needs(port, which) ? count : 0);
+            slots_list(slots, changing || port_needs(port, which) ? slots->n_desired : 0);
     }
 }
 
@@ -272,17 +271,44 @@ static void use_instance(struct ruleset *rs, enum table_set set, uint32_t value,
         instances_use(&rs->instances, instance, more);
 }
 
-/* A service value starts or stops leading to its port; 0 leads nowhere. */
+bool frontend_has_count(const struct frontend_entry *frontend, const struct port_entry *port)
+{
+    const uint32_t value = frontend->applied[SET_SERVICES];
+    return value_is_counted(value) && port_of_value(value) == port->number;
+}
+
+uint32_t port_count(const struct port_entry *port, enum port_part which)
+{
+    const uint32_t count = low_of_value(entry_applied(set_of_count(which), &port->entry));
+    const struct frontend_entry *counted = which == PART_ALL ? port->counted : NULL;
+    const uint32_t own = counted && frontend_has_count(counted, port)
+                             ? low_of_value(counted->applied[SET_SERVICES])
+                             : 0;
+    return own > count ? own : count;
+}
+
+/* A frontend starts or stops leading to its port by @value; 0 leads nowhere. */
 static void lead(struct ruleset *rs, uint32_t value, bool more)
 {
     if (value == 0)
         return;
     struct port_entry *port = ruleset_get_port_of_number(rs, port_of_value(value));
     for (enum port_part which = 0; which < PARTS; which++)
-        if (class_leads_to(low_of_value(value), which))
+        if (class_leads_to(class_of_value(value), which))
             port->led[which] += more ? 1 : -1u;
-    if (low_of_value(value) & CLASS_AFFINE)
+    if (class_of_value(value) & CLASS_AFFINE)
         port->led_affine += more ? 1 : -1u;
+}
+
+void frontend_renew_counted(struct frontend_entry *frontend, struct port_entry *port)
+{
+    if (!port)
+        return;
+    if (!port->counted && frontend_has_count(frontend, port))
+        port->counted = frontend; /* found in the kernel */
+    else if (port->counted == frontend && !frontend_has_count(frontend, port) &&
+             !(frontend->port == port && frontend->class == 0))
+        port->counted = NULL;
 }
 
 void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *entry, uint32_t value)
@@ -296,10 +322,17 @@ void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *ent
         lead(rs, value, true);
         lead(rs, before, false);
     }
-    if (entry->is_port)
+    if (entry->is_port) {
         as_port(entry)->applied[set - FRONTEND_SETS] = value;
-    else
-        as_frontend(entry)->applied[set] = value;
+        return;
+    }
+    as_frontend(entry)->applied[set] = value;
+    if (set == SET_SERVICES) {
+        frontend_renew_counted(as_frontend(entry),
+                               ruleset_port_of_number(rs, port_of_value(before)));
+        frontend_renew_counted(as_frontend(entry),
+                               ruleset_port_of_number(rs, port_of_value(value)));
+    }
 }
 
 struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slot)

@@ -64,6 +64,8 @@ struct port_entry {
     struct port_entry *prev, *next;   /* in share->waiting */
     struct frontend_entry *frontends; /* that desire to lead here */
     uint32_t refs;                    /* how many */
+    uint32_t refs_plain;              /* of these, of class 0: one of them may be counted */
+    struct frontend_entry *counted;   /* whose value has N, applied or desired; NULL: none */
     uint32_t n_dirty;                 /* number of dirty ones among them */
     uint32_t led[PARTS];              /* frontends whose applied value leads to the part */
     uint32_t led_affine;              /* and has session affinity */
@@ -119,6 +121,13 @@ static inline enum table_set set_of_slots(enum port_part which)
 static inline enum port_part part_of_set(enum table_set set)
 {
     return set == SET_LOCAL_ENDPOINTS ? PART_LOCAL : PART_ALL;
+}
+
+/** Whether @frontend has, or shall have, the number of backends of @port in its own value. */
+bool frontend_has_count(const struct frontend_entry *frontend, const struct port_entry *port);
+static inline bool frontend_wants_count(const struct frontend_entry *frontend)
+{
+    return frontend->port && frontend->port->counted == frontend && frontend->class == 0;
 }
 
 /* ---- ruleset ---- */
@@ -304,6 +313,9 @@ struct affinity *port_affinity(struct port_entry *port);
 /** Turns the desired state of both parts into lists, since the slots in the kernel may differ. */
 void port_list_desired(struct port_entry *port);
 
+/** The applied number of backends that packets can reach. */
+uint32_t port_count(const struct port_entry *port, enum port_part which);
+
 static inline bool port_needs(const struct port_entry *port, enum port_part which)
 {
     return port->entry.desired && (which == PART_LOCAL ? port->needs_local : port->needs_all);
@@ -338,6 +350,10 @@ static inline uint32_t entry_applied(enum table_set set, const struct entry *ent
 /** Sets the applied value to @value, and updates the use counts of the chains or service port it
  * leads to. */
 void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *entry, uint32_t value);
+
+/** What @frontend has or desires has changed: it may have become, or be no longer, the counted one
+ * of @port (may be NULL). */
+void frontend_renew_counted(struct frontend_entry *frontend, struct port_entry *port);
 
 /** The key of @entry's element; in slot sets, that of @slot. */
 struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slot);

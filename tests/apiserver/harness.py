@@ -169,26 +169,31 @@ def _number(classid):
     return int(high, 16) << 16 | int(low, 16)
 
 
-def _ports(family):
-    """{frontend: its service port}"""
-    return {tuple(key["concat"]): _number(value) & PORT for key, value in _elements("map", "services", family)}
+CLASS = 0x7ff0  # with these bits the rest is a class, else the number of endpoints
+
+
+def _services(family):
+    """{frontend: its value}"""
+    return {tuple(key["concat"]): _number(value) for key, value in _elements("map", "services", family)}
 
 
 def table(family="ip"):
     """{(address, protocol, port): {(endpoint address, port), ...}} of all frontends with endpoints.
     Slots that no count reaches are left out, as a packet never sees them."""
     counts = {_number(key): _number(value) & ~PORT for key, value in _elements("map", "ports", family)}
+    services = {frontend: (value & PORT, counts.get(value & PORT, 0) if value & CLASS == CLASS else value & ~PORT)
+                for frontend, value in _services(family).items()}
     slots = {(_number(port), slot): tuple(value["concat"])
              for (port, slot), value in ((key["concat"], value)
                                          for key, value in _elements("map", "endpoints", family))}
-    return {frontend: {slots.get((port, slot)) for slot in range(counts[port])}
-            for frontend, port in _ports(family).items() if port in counts}
+    return {frontend: {slots.get((port, slot)) for slot in range(count)}
+            for frontend, (port, count) in services.items() if count}
 
 
 def rejected(family="ip"):
     """The frontends that are refused since they have no endpoints."""
     without = {_number(element) for element in _elements("set", "rejected_ports", family)}
-    return {frontend for frontend, port in _ports(family).items() if port in without}
+    return {frontend for frontend, value in _services(family).items() if value & PORT in without}
 
 
 def service_cidrs(family="ip"):

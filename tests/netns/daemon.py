@@ -200,7 +200,7 @@ class Table:
     def drops(self, key: str) -> bool:
         """Whether there is one with traffic policy Local whose service port has no endpoints here."""
         value = self.value("services", key)
-        return value is not None and self.holds("dropped_ports", classid(value & (PORT | LOCAL)))
+        return bool(class_of(value or 0) & LOCAL) and self.holds("dropped_ports", classid(value & PORT | LOCAL))
 
     def backends(self, frontend: Frontend) -> list[tuple[str, int]] | None:
         """Address and port of each slot that new connections from anywhere may be sent to; [] for a frontend
@@ -210,16 +210,21 @@ class Table:
         if frontend.key() not in services:
             return None
         value = number(services[frontend.key()])
-        counts, slots = parts[2:] if value & (LOCAL | EXTERNAL) == LOCAL else parts[:2]
+        counts, slots = parts[2:] if class_of(value) & (LOCAL | EXTERNAL) == LOCAL else parts[:2]
         port = classid(value & PORT)
-        held = [slots.get(f"{port} . {slot}", "none . 0").split(" . ")
-                for slot in range(number(counts.get(port, "0:0")) & ~PORT)]
+        count = number(counts.get(port, "0:0")) if value & CLASS == CLASS else value
+        held = [slots.get(f"{port} . {slot}", "none . 0").split(" . ") for slot in range(count & ~PORT)]
         return [(address, int(port)) for address, port in held]
 
 
 # The parts of a value in services (nft-templates/base.nft).
 PORT = 0xffff8000
+CLASS = 0x7ff0  # with these bits the rest is a class, else the number of endpoints
 EXTERNAL, LOCAL, AFFINE = 1, 2, 4
+
+
+def class_of(value: int) -> int:
+    return value & 0xf if value & CLASS == CLASS else 0
 
 
 def number(text: str) -> int:

@@ -12,7 +12,7 @@ import urllib.parse
 import pytest
 
 import objects
-from daemon import AFFINE, PORT, call, classid, http_get, number, wait_for
+from daemon import AFFINE, PORT, call, class_of, classid, http_get, number, wait_for
 from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME, Lab
 from scenario import Proxy, Web, table_of_another
 from test_refusals import one_is_rejected
@@ -137,7 +137,7 @@ def test_an_address_with_everything(proxy, published):
         {"service": "default/rival", "port": "http", "reason": "is older"}
     ]
     kernel = there[f"{published.address}:80/TCP"]["kernel"]
-    assert number(kernel["services"]) & ~PORT == AFFINE and number(kernel["ports"]) & ~PORT == 2
+    assert class_of(number(kernel["services"])) == AFFINE and number(kernel["ports"]) & ~PORT == 2
     assert kernel["affinityTimeoutSeconds"] == 100
     assert kernel["endpoints"] == sorted(f"{pods[name]}:8080" for name in "ax")
 
@@ -487,10 +487,11 @@ def test_what_was_taken_out_of_the_kernel_is_named(proxy, family):
     status, answer = compare(proxy, "default/web")
     assert status == DIFFERS and answer["kernel"]["agrees"] is False
     assert ("endpoints", "slot 0 is empty") in differences(answer)
-    change("delete", "ports", port)
+    change("delete", "services", web.frontend.key())
+    change("add", "services", f"{web.frontend.key()} : {port}")
     change("add", "rejected_ports", port)
     status, answer = compare(proxy, "default/web")
-    assert status == DIFFERS and [name for name, _ in differences(answer)] == ["ports", "rejected_ports"]
+    assert status == DIFFERS and [name for name, _ in differences(answer)] == ["services", "rejected_ports"]
     change("delete", "services", web.frontend.key())
     status, answer = compare(proxy, "default/web")
     assert status == DIFFERS and differences(answer) == [("services", "it is missing")]

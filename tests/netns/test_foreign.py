@@ -11,8 +11,8 @@ import pytest
 
 import objects
 from daemon import (
-    BINARY, FAMILY_TABLE, LOCAL, PORT, Daemon, call, classid, environment, http_get, sorted_elements, tables_exist,
-    wait_for,
+    BINARY, CLASS, FAMILY_TABLE, LOCAL, PORT, Daemon, call, classid, environment, http_get, sorted_elements,
+    tables_exist, wait_for,
 )  # fmt: skip
 from lab import linux, writes_other_user_data
 from scenario import Proxy, Traffic, Web, running
@@ -158,16 +158,22 @@ TAMPERING = {
     "another pick": "delete element {table} picks {{ 0:2 }}; add element {table} picks {{ 0:2 : goto affine }}",
     "deleted frontend": "delete element {table} services {{ {address} . tcp . 80 }}",
     "deleted slot": "delete element {table} endpoints {{ {port} . 0 }}",
-    "deleted port": "delete element {table} ports {{ {port} }}",
+    "deleted count": "delete element {table} services {{ {address} . tcp . 80 }}; "
+                     "add element {table} services {{ {address} . tcp . 80 : {port} }}",
+    "deleted count behind source ranges": "delete element {table} ports {{ {port} }}",
+    "another count behind source ranges": "delete element {table} ports {{ {port} }}; "
+                                          "add element {table} ports {{ {port} : {three} }}",
     "another port": "delete element {table} services {{ {address} . tcp . 80 }}; "
                     "add element {table} services {{ {address} . tcp . 80 : 77:8000 }}",
     "another class": "delete element {table} services {{ {address} . tcp . 80 }}; "
                      "add element {table} services {{ {address} . tcp . 80 : {local} }}",
-    "another count": "delete element {table} ports {{ {port} }}; "
-                     "add element {table} ports {{ {port} : {three} }}",
+    "another count": "delete element {table} services {{ {address} . tcp . 80 }}; "
+                     "add element {table} services {{ {address} . tcp . 80 : {three} }}",
     "another backend": "delete element {table} endpoints {{ {port} . 0 }}; "
                        "add element {table} endpoints {{ {port} . 0 : {c} . 8080 }}",
-    "added reject": "add element {table} rejected_ports {{ {port} }}; delete element {table} ports {{ {port} }}",
+    "added reject": "add element {table} rejected_ports {{ {port} }}; "
+                    "delete element {table} services {{ {address} . tcp . 80 }}; "
+                    "add element {table} services {{ {address} . tcp . 80 : {port} }}",
     "added stranger": "add element {table} services {{ {stranger} . tcp . 80 : {port} }}",
     "a stranger's port": "add element {table} services {{ {stranger} . tcp . 80 : 77:8000 }}; "
                          "add element {table} ports {{ 77:8000 : 77:8002 }}; "
@@ -236,7 +242,7 @@ def test_what_others_change_is_put_right(open_proxy, family, how):
     pods = {name: proxy.lab.pods[name].address[family] for name in "abc"}
     ip = {4: "ip", 6: "ip6"}[family]
     port = proxy.tables[family].value("services", web.frontend.key()) & PORT
-    numbers = {"port": classid(port), "local": classid(port | LOCAL), "three": classid(port | 3)}
+    numbers = {"port": classid(port), "local": classid(port | CLASS | LOCAL), "three": classid(port | 3)}
     command = TAMPERING[how].format(
         table=proxy.tables[family].name, address=web.address, stranger=STRANGER[family], vip=VIP[family],
         clients=IN_LIST[family], host=HOST[family], ip=ip, **pods, **numbers,

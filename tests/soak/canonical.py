@@ -18,7 +18,7 @@ COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 RANGES = ("service_cidrs", "pod_cidrs")
 PLAIN = ("cluster_ips", "hairpin")
 # The parts of a classid with the number of a service port (nft-templates/base.nft).
-PORT, LOW, TIMEOUT = 0xffff8000, 0x7fff, 0x1ffff
+PORT, LOW, CLASS, TIMEOUT = 0xffff8000, 0x7fff, 0x7ff0, 0x1ffff
 
 
 def by_family(text):
@@ -67,10 +67,22 @@ def _number(classid):
     return int(high, 16) << 16 | int(low, 16)
 
 
-def _slots(table, ports, endpoints):
-    """{port: (N, its backends, slots too many)}"""
+def _class(value):
+    return value & 0xf if value & CLASS == CLASS else 0
+
+
+def _counted(table):
+    """{port: N}, where a frontend has N in its own value"""
+    values = map(_number, table.mapping("services").values())
+    return {value & PORT: value for value in values if value & CLASS != CLASS and value & LOW}
+
+
+def _slots(table, ports, endpoints, counted):
+    """{port: (N, its backends, slots too many, what is wrong with N)}"""
     backends = collections.defaultdict(dict)
     counts = {_number(port): _number(value) for port, value in table.mapping(ports).items()}
+    torn = {port for port in counts.keys() & counted.keys() if counts[port] != counted[port]}
+    counts = counted | counts
     for key, backend in table.mapping(endpoints).items():
         port, slot = key.split(" . ")
         backends[_number(port)][int(slot)] = backend
@@ -80,7 +92,8 @@ def _slots(table, ports, endpoints):
         number = value & LOW
         inside = sorted(slots.get(slot, "nothing") for slot in range(number))
         surplus = sorted(slot for slot in slots if slot >= number)
-        found[port] = (number, inside, surplus, "" if value & PORT == port else "of another port")
+        wrong = "of another port" if value & PORT != port else "not the frontend's" if port in torn else ""
+        found[port] = (number, inside, surplus, wrong)
     return found
 
 
@@ -109,8 +122,8 @@ def _members(table, name):
 
 def _ports(table):
     """{port: what it does, by aspect}"""
-    aspects = {"cluster": _slots(table, "ports", "endpoints"),
-               "local": _slots(table, "local_ports", "local_endpoints"),
+    aspects = {"cluster": _slots(table, "ports", "endpoints", _counted(table)),
+               "local": _slots(table, "local_ports", "local_endpoints", {}),
                "rejected": _members(table, "rejected_ports"), "dropped": _members(table, "dropped_ports"),
                "timeout": {_number(port): _number(value)
                            for port, value in table.mapping("affinity_timeouts").items()},
@@ -130,7 +143,7 @@ def _services(table):
     for frontend, value in table.mapping("services").items():
         port = _number(value) & PORT
         led.add(port)
-        found[frontend] = (_number(value) & LOW, dict(sorted(ports.get(port, {}).items())))
+        found[frontend] = (_class(_number(value)), dict(sorted(ports.get(port, {}).items())))
     for port in ports.keys() - led:
         found[f"nobody's {sorted(ports[port].items())}"] = "a service port"
     return found
@@ -174,6 +187,9 @@ def of(text):
 def _missing(table):
     """Counts and timeouts in use that lead nowhere."""
     missing = set()
+    chains = {_number(key): chain.removeprefix("goto ") for key, chain in table.mapping("picks").items()}
+    missing |= {("services", value & LOW) for value in _counted(table).values()
+                if chains.get(value & LOW) not in table.chains}
     for numbers, picks, bits in (("ports", "picks", LOW), ("local_ports", "local_picks", LOW),
                                  ("affinity_timeouts", "learners", TIMEOUT)):
         verdicts = {_number(key): chain for key, chain in table.mapping(picks).items()}

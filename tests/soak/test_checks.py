@@ -12,11 +12,11 @@ import world
 TABLE = """\
 table ip kube-nftd {
 	map services {
-		elements = { 10.96.0.1 . tcp . 80 : 0:8000, 203.0.113.1 . tcp . 80 : 1:5, 203.0.113.2 . tcp . 80 : 1:5,
-			     10.96.0.2 . udp . 53 : 1:8002, 10.96.0.9 . tcp . 80 : 2:0, 203.0.113.9 . tcp . 80 : 2:8003 }
+		elements = { 10.96.0.1 . tcp . 80 : 0:8002, 203.0.113.1 . tcp . 80 : 1:7ff5, 203.0.113.2 . tcp . 80 : 1:7ff5,
+			     10.96.0.2 . udp . 53 : 1:fff2, 10.96.0.9 . tcp . 80 : 2:0, 203.0.113.9 . tcp . 80 : 2:fff3 }
 	}
 	map ports {
-		elements = { 0:8000 : 0:8002, 1:0 : 1:1, 2:8000 : 2:8001 }
+		elements = { 1:0 : 1:1, 2:8000 : 2:8001 }
 	}
 	map endpoints {
 		elements = { 0:8000 . 0 : 10.244.0.1 . 8080,
@@ -63,7 +63,7 @@ table ip kube-nftd {
 		elements = { 10.0.0.0 . 0:308 }
 	}
 	set hairpin {
-		elements = { 10.244.0.1 . 10.244.0.1 . tcp . 8080 }
+		elements = { 10.244.0.1 . 10.244.0.1 }
 	}
 	set cluster_ips {
 		elements = { 10.96.0.1, 10.96.0.2 }
@@ -100,19 +100,20 @@ SAME = {
     "a range written otherwise": ("10.244.0.0-10.244.0.255", "10.244.0.0/24"),
 }
 DIFFERENT = {
-    "another class": (": 0:8000, 203", ": 0:8001, 203"),
-    "another port": ("80 : 2:0", "80 : 0:8000"),
-    "a frontend less": ("203.0.113.2 . tcp . 80 : 1:5,", ""),
+    "another class": (": 0:8002, 203", ": 0:fff1, 203"),
+    "another port": ("80 : 2:0", "80 : 0:8002"),
+    "a frontend less": ("203.0.113.2 . tcp . 80 : 1:7ff5,", ""),
     "another count": (": 0:8002,", ": 0:8001,"),
     "another backend": ("10.244.0.2 . 8080", "10.244.0.4 . 8080"),
     "a slot that no count reaches": ("8000 . 1 : 10.244.0.2", "8000 . 2 : 10.244.0.2"),
+    "a count that is not the frontend's": ("1:0 : 1:1", "0:8000 : 0:8001, 1:0 : 1:1"),
     "a count of another port": ("1:0 : 1:1", "1:0 : 2:1"),
     "a port of nobody": ("1:0 : 1:1", "1:0 : 1:1, 7:0 : 7:1"),
     "another local backend": ("10.244.0.3 . 8053", "10.244.0.3 . 8054"),
     "a verdict less": ("0:2 : goto pick-2, ", ""),
     "a chain less": ("chain local-pick-1", "chain local-pick-2"),
     "a learner less": ("0:a : goto learn-10", "0:b : goto learn-10"),
-    "no affinity": ("80 : 1:5", "80 : 1:1"),
+    "no affinity": ("80 : 1:7ff5", "80 : 1:7ff1"),
     "another backend of affinity": ("1:3 : 10.244.0.1", "1:3 : 10.244.0.2"),
     "one learned as another": ("8080 : 1:3", "8080 : 1:4"),
     "another time": ("1:0 : 0:a", "1:0 : 0:b"),
@@ -154,7 +155,7 @@ def test_other_rules():
 
 def test_an_element_that_came_twice_is_no_table():
     with pytest.raises(canonical.Torn):
-        canonical.of(changed(("10.96.0.2 . udp . 53 : 1:8002", "10.96.0.2 . udp . 53 : 1:8002, 10.96.0.2 . udp . 53 : 1:8002")))
+        canonical.of(changed(("10.96.0.2 . udp . 53 : 1:fff2", "10.96.0.2 . udp . 53 : 1:fff2, 10.96.0.2 . udp . 53 : 1:fff2")))
 
 
 def test_the_same_seed_makes_the_same_script():

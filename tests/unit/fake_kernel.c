@@ -679,7 +679,10 @@ static size_t backends_of(const struct frontend *frontend, const struct fake_par
 {
     const enum family family = (enum family)frontend->family;
     const uint32_t port = fake_kernel_port(frontend);
-    const uint32_t n = low_of_value(fake_kernel_number(family, part->ports, port));
+    const uint32_t value = fake_kernel_classid("services", frontend);
+    const uint32_t n = part == &fake_parts[0] && value_is_counted(value)
+                           ? low_of_value(value)
+                           : low_of_value(fake_kernel_number(family, part->ports, port));
     for (uint32_t i = 0; i < n && i < room; i++) {
         const struct fake_element *e = fake_find_slot(table_of(family), part->endpoints, port, i);
         FAKE_ASSERT(e);

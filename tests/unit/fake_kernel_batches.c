@@ -80,7 +80,7 @@ static uint64_t sum_of_set(const struct fake_table *table, const char *name)
 }
 
 static const char *const range_sets[FAKE_RANGE_SETS] = {"service_cidrs", "service_ranges",
-                                                              "pod_cidrs"};
+                                                        "pod_cidrs"};
 
 static void note_sums(struct fake_watch *watch, const struct fake_table *now)
 {
@@ -197,7 +197,7 @@ static void check_numbered(const struct fake_table *table, const struct fake_par
 {
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
         const uint32_t port = fake_port(e->data);
-        if (!(fake_low(e->data) & CLASS_AFFINE) || !fake_leads_to(e, part))
+        if (!(fake_class(e->data) & CLASS_AFFINE) || !fake_leads_to(e, part))
             continue;
         add_reached(&reached->ports, fake_join(&port, sizeof(port), NULL, 0));
         note_reached(table, part, e, reached, violated);

@@ -23,6 +23,16 @@ uint32_t fake_low(const uint8_t *bytes)
     return low_of_value(fake_u32(bytes));
 }
 
+uint32_t fake_class(const uint8_t *bytes)
+{
+    return class_of_value(fake_u32(bytes));
+}
+
+static bool is_counted(const struct fake_element *service)
+{
+    return value_is_counted(fake_u32(service->data));
+}
+
 uint32_t fake_count(const struct fake_element *port)
 {
     return port ? fake_low(port->data) : 0;
@@ -30,7 +40,7 @@ uint32_t fake_count(const struct fake_element *port)
 
 bool fake_leads_to(const struct fake_element *service, const struct fake_part *part)
 {
-    const uint32_t class = fake_low(service->data);
+    const uint32_t class = fake_class(service->data);
     if (part == &fake_parts[1])
         return class & CLASS_LOCAL;
     return !(class & CLASS_LOCAL) || class & CLASS_EXTERNAL; /* by the short-circuit */
@@ -55,20 +65,40 @@ const struct fake_element *fake_find_slot(const struct fake_table *table, const 
     return fake_find(table, endpoints, key.bytes, key.length);
 }
 
+uint32_t fake_reaches(const struct fake_table *table, const struct fake_element *service,
+                      const struct fake_part *part)
+{
+    if (is_counted(service))
+        return part == &fake_parts[0] ? fake_low(service->data) : 0;
+    return fake_count(fake_find_port(table, part->ports, fake_port(service->data)));
+}
+
 /* ---- what leads where ---- */
 
-/* A bit for each part that frontends in services lead to, by P. */
+/* By P: a bit for each part that frontends in services lead to by its count, and the highest count
+ * that they have themselves. */
 struct leads {
     uint8_t parts[MOST_PORTS + 1];
+    uint16_t counts[MOST_PORTS + 1];
 };
+
+static void note_lead(struct leads *leads, const struct fake_element *service)
+{
+    const uint32_t p = fake_port(service->data) >> PORT_LOW_BITS, n = fake_low(service->data);
+    if (is_counted(service)) {
+        leads->counts[p] = (uint16_t)(n > leads->counts[p] ? n : leads->counts[p]);
+        return;
+    }
+    for (unsigned i = 0; i < FAKE_PARTS; i++)
+        if (fake_leads_to(service, &fake_parts[i]))
+            leads->parts[p] |= (uint8_t)(1u << i);
+}
 
 static struct leads *find_leads(const struct fake_table *table)
 {
     struct leads *leads = xcalloc(1, sizeof(*leads));
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e)
-        for (unsigned i = 0; i < FAKE_PARTS; i++)
-            if (fake_leads_to(e, &fake_parts[i]))
-                leads->parts[fake_port(e->data) >> PORT_LOW_BITS] |= (uint8_t)(1u << i);
+        note_lead(leads, e);
     return leads;
 }
 
@@ -124,11 +154,16 @@ static const char *judge_affinity(const struct fake_table *table, uint32_t port)
 static const char *judge_service(const struct fake_table *table, const struct fake_element *e,
                                  const struct fake_part *part)
 {
-    const uint32_t port = fake_port(e->data), class = fake_low(e->data);
+    const uint32_t port = fake_port(e->data), class = fake_class(e->data), n = fake_low(e->data);
     if (class >= CLASSES)
         return "an unknown class";
     if (port == 0)
         return "no service port";
+    if (is_counted(e) && n > 0)
+        return leads_somewhere(table, "picks", n) ? NULL : "no pick chain";
+    if (is_counted(e))
+        return fake_find_port(table, "rejected_ports", port) ? NULL
+                                                             : "neither backends nor a reject";
     for (unsigned i = 0; i < FAKE_PARTS; i++)
         if (fake_leads_to(e, &fake_parts[i]) && !is_answered(table, &fake_parts[i], port))
             return i == 0 ? "neither backends nor a reject" : "neither local backends nor a drop";
@@ -207,32 +242,43 @@ static void check_elements(const struct step *step, const struct rule *rule)
 /* ---- slots, and how many there are ---- */
 
 /* A hole that somebody made before may stay for some pieces of a batch. */
-static bool was_hole(const struct fake_table *before, const struct fake_part *part, uint32_t port,
+static bool was_hole(const struct step *step, const struct fake_part *part, uint32_t port,
                      uint32_t slot)
 {
-    return slot < fake_count(fake_find_port(before, part->ports, port)) &&
-           !fake_find_slot(before, part->endpoints, port, slot);
+    const uint32_t own =
+        part == &fake_parts[0] ? step->leads_before->counts[port >> PORT_LOW_BITS] : 0;
+    return (slot < fake_count(fake_find_port(step->before, part->ports, port)) || slot < own) &&
+           !fake_find_slot(step->before, part->endpoints, port, slot);
+}
+
+static void check_slots_of(const struct step *step, const struct fake_part *part,
+                           const struct fake_element *e, uint32_t port, bool may_stay)
+{
+    for (uint32_t i = 0; i < fake_low(e->data); i++)
+        if (!fake_find_slot(step->after, part->endpoints, port, i) &&
+            !(may_stay && was_hole(step, part, port, i)))
+            step->violated("no slot", e);
 }
 
 static void check_counts(const struct step *step, const struct fake_part *part)
 {
-    hash_table_each (fake_elements(step->after, part->ports), const struct fake_element, e) {
-        const uint32_t port = fake_port(e->key);
-        bool may_stay = step->cuts || is_out_of_use(step, part->ports, e);
-        for (uint32_t i = 0; i < fake_count(e); i++)
-            if (!fake_find_slot(step->after, part->endpoints, port, i) &&
-                !(may_stay && was_hole(step->before, part, port, i)))
-                step->violated("no slot", e);
-    }
+    hash_table_each (fake_elements(step->after, part->ports), const struct fake_element, e)
+        check_slots_of(step, part, e, fake_port(e->key),
+                       step->cuts || is_out_of_use(step, part->ports, e));
+    if (part == &fake_parts[0])
+        hash_table_each (fake_elements(step->after, "services"), const struct fake_element, e)
+            if (is_counted(e))
+                check_slots_of(step, part, e, fake_port(e->data), step->cuts);
 }
 
 /* No packet gets to a count that nothing leads to. */
 static bool is_reached(const struct fake_table *table, const struct leads *leads,
                        const struct fake_part *part, const struct fake_element *slot)
 {
-    const uint32_t port = fake_port(slot->key);
-    return fake_u32(slot->key + sizeof(port)) <
-               fake_count(fake_find_port(table, part->ports, port)) &&
+    const uint32_t port = fake_port(slot->key), number = fake_u32(slot->key + sizeof(port));
+    if (part == &fake_parts[0] && number < leads->counts[port >> PORT_LOW_BITS])
+        return true;
+    return number < fake_count(fake_find_port(table, part->ports, port)) &&
            is_led_to(leads, part, port);
 }
 

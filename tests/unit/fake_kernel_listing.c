@@ -52,7 +52,7 @@ static void list_backends(FILE *out, const struct fake_table *table,
                           const struct fake_element *service, const struct fake_part *part)
 {
     const uint32_t port = fake_port(service->data);
-    const uint32_t count = fake_count(fake_find_port(table, part->ports, port));
+    const uint32_t count = fake_reaches(table, service, part);
     for (uint32_t i = 0; i < count; i++) {
         const struct fake_element *slot = fake_find_slot(table, part->endpoints, port, i);
         fprintf(begin_line(out, part->ports, service), " has ");
@@ -67,10 +67,10 @@ static void put_affinity(FILE *out, const struct fake_table *table,
     const uint32_t port = fake_port(service->data);
     const struct fake_element *timeout = fake_find_port(table, "affinity_timeouts", port),
                               *lowest = service;
-    if (!(fake_low(service->data) & CLASS_AFFINE) || !timeout)
+    if (!(fake_class(service->data) & CLASS_AFFINE) || !timeout)
         return;
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e)
-        if (fake_low(e->data) & CLASS_AFFINE && fake_port(e->data) == port &&
+        if (fake_class(e->data) & CLASS_AFFINE && fake_port(e->data) == port &&
             memcmp(e->key, lowest->key, e->key_length) < 0)
             lowest = e;
     fprintf(out, " for %u with ", timeout_of_value(fake_u32(timeout->data)));
@@ -80,8 +80,7 @@ static void put_affinity(FILE *out, const struct fake_table *table,
 static bool has_all_parts(const struct fake_table *table, const struct fake_element *service)
 {
     for (int i = 0; i < FAKE_PARTS; i++)
-        if (fake_leads_to(service, &fake_parts[i]) &&
-            !fake_find_port(table, fake_parts[i].ports, fake_port(service->data)))
+        if (fake_leads_to(service, &fake_parts[i]) && !fake_reaches(table, service, &fake_parts[i]))
             return false;
     return true;
 }
@@ -93,7 +92,7 @@ static const char *refusal_of(const struct fake_table *table, const struct fake_
     const uint32_t port = fake_port(service->data);
     if (has_all_parts(table, service))
         return "";
-    if (fake_low(service->data) & CLASS_LOCAL &&
+    if (fake_class(service->data) & CLASS_LOCAL &&
         fake_find_port(table, "dropped_ports", port | CLASS_LOCAL))
         return " dropped";
     return fake_find_port(table, "rejected_ports", port) ? " rejected" : "";
@@ -102,7 +101,7 @@ static const char *refusal_of(const struct fake_table *table, const struct fake_
 static void list_services(FILE *out, const struct fake_table *table)
 {
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
-        fprintf(begin_line(out, "services", e), " class %u%s", fake_low(e->data),
+        fprintf(begin_line(out, "services", e), " class %u%s", fake_class(e->data),
                 refusal_of(table, e));
         put_affinity(out, table, e);
         for (int i = 0; i < FAKE_PARTS; i++)
@@ -139,8 +138,7 @@ static void list_set(FILE *out, const struct fake_table *table, const char *name
 
 char *fake_list(const struct fake_table *table)
 {
-    static const char *const sets[] = {"cluster_ips", "hairpin", "service_cidrs", "service_ranges",
-                                       "pod_cidrs"};
+    static const char *const sets[] = {"cluster_ips", "hairpin", "service_cidrs", "pod_cidrs"};
     char *text;
     size_t length;
     if (!table->exists)

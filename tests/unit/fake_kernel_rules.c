@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <libmnl/libmnl.h>
 #include <libnftnl/expr.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -121,6 +122,13 @@ static size_t lowest_byte(const uint8_t *bytes, uint32_t length)
     return BYTE_ORDER == BIG_ENDIAN && is_number ? length - 1 : 0;
 }
 
+static bool is_return(const struct nftnl_expr *expr, uint16_t attribute)
+{
+    return strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "immediate") == 0 &&
+           attribute == NFTNL_EXPR_IMM_VERDICT &&
+           nftnl_expr_get_u32(expr, attribute) == (uint32_t)NFT_RETURN;
+}
+
 /* A bit of a number or of bytes; a letter of a name. What NAT maps is the kernel's to say. */
 static void change_operand(struct nftnl_expr *expr, uint16_t attribute)
 {
@@ -128,6 +136,10 @@ static void change_operand(struct nftnl_expr *expr, uint16_t attribute)
     uint8_t *bytes = (uint8_t *)nftnl_expr_get(expr, attribute, &length); /* see name_anonymous() */
     bool is_nat = strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "nat") == 0;
     ck_assert(bytes && length > 0);
+    if (is_return(expr, attribute)) { /* with another bit it is no verdict */
+        nftnl_expr_set_u32(expr, attribute, NF_ACCEPT);
+        return;
+    }
     bytes[lowest_byte(bytes, length)] ^=
         is_nat && attribute == NFTNL_EXPR_NAT_FLAGS ? NF_NAT_RANGE_PROTO_RANDOM : 1;
 }

@@ -195,15 +195,20 @@ extern const struct fake_part {
     const char *ports, *endpoints, *picks, *backends;
 } fake_parts[FAKE_PARTS];
 
-/** P of what begins with a value or key, nothing below it; and what is below it. */
+/** P of what begins with a value or key, nothing below it; and what is below it; the class in a
+ * value of services. */
 uint32_t fake_port(const uint8_t *bytes);
 uint32_t fake_low(const uint8_t *bytes);
+uint32_t fake_class(const uint8_t *bytes);
 
 /** The number of slots that an element of ports or local_ports says; it may be NULL. */
 uint32_t fake_count(const struct fake_element *port);
 
-/** Whether frontends of a class (P:class) lead to a part. */
+/** Whether frontends of a class (P:class) lead to a part; to how many slots there, which their own
+ * value may say. */
 bool fake_leads_to(const struct fake_element *service, const struct fake_part *part);
+uint32_t fake_reaches(const struct fake_table *table, const struct fake_element *service,
+                      const struct fake_part *part);
 
 /** The element of another set that has the same key; that of service port P in a part, and that of
  * a set with its key (P, or P:2 in dropped_ports); a slot; or NULL. */

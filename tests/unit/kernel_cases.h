@@ -7,7 +7,7 @@
  *     - endpoints p1 0         one to be deleted
  *     + picks 7 goto pick-7
  *     + service_cidrs 10-19    a range of addresses by their last digits; 50-top
- *     rule dispatch F @services    F: the frontend that a packet is for
+ *     rule port F @services    F: the frontend that a packet is for
  *     instance learn.nft 100   what a template adds for that number
  *
  * Keys and values: f1 a frontend, p1/2 service port 1 and what is below it, b1 a backend, g1 and h1
@@ -99,7 +99,7 @@ static inline struct key case_word(enum family family, const char *word)
     const struct backend backend = case_backend((uint8_t)atoi(word + 1));
     struct key whole;
     unsigned a = 0, b = 0, c = 0;
-    sscanf(word + !isdigit(*word), "%u/%u/%u", &a, &b, &c);
+    sscanf(word + !isdigit(*word), "%u/%i/%u", &a, (int *)&b, &c);
     switch (*word) {
     case 'f':
         return key_of_frontend(&frontend);
@@ -271,9 +271,9 @@ static inline void case_table(char *words, FILE *out)
             "+ endpoints p1 0 : b1\n"
             "+ endpoints p1 1 : b2\n"
             "+ ports p1 : p1/2\n"
-            "+ services f1 : p1\n"
+            "+ services f1 : p1/0x7ff0\n"
             "+ rejected_ports p2\n"
-            "+ services f2 : p2\n"
+            "+ services f2 : p2/0x7ff0\n"
             "+ service_cidrs 10-19\n"
             "+ service_cidrs 50-top\n"
             "+ allowed_sources s1/12/2");

@@ -55,12 +55,12 @@ static void begin_with_classes(enum family family)
         "+ affinity_backends p6/1 : b1\n"
         "+ affinity_backends p6/2 : b2\n"
         "+ local_affinity_backends p6/1 : b1\n"
-        "+ services f3 : p3\n"
-        "+ services f4 : p4/3\n"
-        "+ services f5 : p5/2\n"
-        "+ services f6 : p6/4\n"
-        "+ services f7 : p6/7\n"
-        "+ services f8 : p8/1\n"
+        "+ services f3 : p3/2\n"
+        "+ services f4 : p4/0x7ff3\n"
+        "+ services f5 : p5/0x7ff2\n"
+        "+ services f6 : p6/0x7ff4\n"
+        "+ services f7 : p6/0x7ff7\n"
+        "+ services f8 : p8/0x7ff1\n"
         "+ restricted f1 : l1\n"
         "+ pod_cidrs 200-299");
     commit();
@@ -150,7 +150,7 @@ COMMAND(interface)
     put("+ endpoints p1 0 : b1\n"
         "+ endpoints p1 1 : b2\n"
         "+ ports p1 : p1/2\n"
-        "+ services f1 : p1");
+        "+ services f1 : p1/2");
     commit();
 }
 

@@ -159,13 +159,13 @@ EACH_FAMILY(rules_and_chains_are_read_back)
 {
     enum family family = (enum family)_i, other = 1 - family;
     begin(family);
-    put("rule dispatch reject");
+    put("rule port reject");
     commit();
-    ck_assert_ptr_nonnull(strstr(read_names(family, true), "dispatch dispatch "));
+    ck_assert_ptr_nonnull(strstr(read_names(family, true), "port port "));
     ck_assert_ptr_nonnull(strstr(names, "nat-prerouting nat-output "));
     ck_assert_str_eq(strrchr(names, ' ') - strlen("pick-2"), "pick-2 ");
     ck_assert_ptr_nonnull(strstr(read_names(family, false), " nat:nat-prerouting "));
-    ck_assert_ptr_nonnull(strstr(names, "dispatch "));
+    ck_assert_ptr_nonnull(strstr(names, "port "));
     ck_assert_str_eq(read_names(other, true), "");
     ck_assert_str_eq(read_names(other, false), "");
 }
@@ -240,13 +240,13 @@ EACH_FAMILY(what_is_checked_is_not_in_force)
 TEST(a_check_finds_loops)
 {
     begin(FAMILY_IPV4);
-    put("rule pick-2 jump dispatch");
+    put("rule pick-2 jump port");
     ck_assert_int_ne(check(), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "the kernel "));
     error_clear(&err);
     put("rule pick-2 jump affine");
     ck_assert_int_eq(check(), 0);
-    put("rule pick-2 jump dispatch");
+    put("rule pick-2 jump port");
     ck_assert_int_eq(nft_socket_check(sock, &batch, NULL, &err), -1); /* who does not ask why */
 }
 

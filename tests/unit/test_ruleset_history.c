@@ -303,8 +303,9 @@ static void check_affinity(unsigned number, const struct wish *wish)
     const struct frontend f = frontend(number);
     const uint32_t value = fake_kernel_classid("services", &f), port = port_of_value(value);
     struct backend to[POOL];
-    ck_assert_int_eq((value & CLASS_AFFINE) != 0, wish->wanted && wish->timeout > 0);
-    if (!(value & CLASS_AFFINE))
+    ck_assert_int_eq((class_of_value(value) & CLASS_AFFINE) != 0,
+                     wish->wanted && wish->timeout > 0);
+    if (!(class_of_value(value) & CLASS_AFFINE))
         return;
     ck_assert_uint_eq(fake_kernel_number(family, "affinity_timeouts", port), wish->timeout);
     size_t n =
