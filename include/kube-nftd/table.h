@@ -194,7 +194,7 @@ struct probe_difference {
 
 /* Starts zeroed; release with probe_clear(). */
 struct probe {
-    uint32_t service; /* P:class; 0: the frontend is missing, and the rest is unknown */
+    uint32_t service; /* P:class or P:N; 0: the frontend is missing, and the rest is unknown */
     struct probe_part all, local;
     bool rejected, dropped, cluster_ip; /* is in the respective set */
     uint32_t affinity_timeout;          /* 0: none */

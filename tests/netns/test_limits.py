@@ -14,7 +14,7 @@ from test_programmed import request
 
 PORTS = 1000
 MOST = 65535  # what a namespace can have of 131,071 numbers when another one has one
-MOST_ENDPOINTS = 32767  # of a service port
+MOST_ENDPOINTS = 32751  # of a service port
 
 
 def left_out(proxy: Proxy, limit: str) -> int:
@@ -105,7 +105,7 @@ def test_too_many_endpoints(proxy):
         assert status == 503 and "more endpoints than fit" in body
         assert items(proxy, "default/crowd")["default/crowd"]["stateText"] == "1 endpoints do not fit"
         assert "1 endpoints are not used" in run(proxy, "status", status=1)
-        assert proxy.daemon.log().count("service=default/crowd:http uses 32767 of its 32768 endpoints") == again + 1
+        assert proxy.daemon.log().count("service=default/crowd:http uses 32751 of its 32752 endpoints") == again + 1
         if not again:
             proxy.daemon.stop()
             proxy.daemon.start()
