@@ -215,6 +215,7 @@ static int check_declarations(struct ruleset *rs, struct nft_socket *socket, str
 static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *err)
 {
     bool ours;
+    portions_end(rs);
     rs->adoption.tries = 0;
     rs->strangers_stay = false;
     if (look(rs, socket, &rs->adoption.exists, &ours, err))

@@ -35,8 +35,8 @@ double ruleset_due(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return !rs->kernel_known || rs->rules_wrong || rs->dirty.n > 0 || rs->plain.dirty.n > 0 ||
-           (due > 0 && now >= due);
+    return !rs->kernel_known || rs->rules_wrong || rs->portions.left || rs->dirty.n > 0 ||
+           rs->plain.dirty.n > 0 || (due > 0 && now >= due);
 }
 
 /* ---- trims ---- */
@@ -209,9 +209,7 @@ static void begin_batch(struct ruleset *rs, bool singly)
     rs->batch.singly = singly;
     vec_clear(&rs->quarantine.owners);
     rs->batch.nothing_applied = rs->batch.short_of_memory = false;
-    rs->batch.piece = !rs->table_missing    ? NFT_PIECE_FITTING
-                      : !rs->table_replaced ? PIECE_OF_NEW
-                                            : 0;
+    rs->batch.piece = rs->filling ? PIECE_OF_NEW : rs->table_missing ? 0 : NFT_PIECE_FITTING;
 }
 
 static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct commit_stats *stats,
@@ -304,15 +302,20 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     const bool is_made = rs->table_missing;
     /* A new table may accept what a deleted one rejected. */
     quarantine_retry(rs, is_made && !missed_before ? INFINITY : now);
-    if (is_made)
+    if (!rs->portions.left)
+        rs->limits_reported = 0;
+    if (rs->table_replaced)
         ruleset_sort_dirty(rs);
+    else if (is_made)
+        portions_begin(rs);
+    rs->filling = rs->portions.left;
+    portions_next(rs);
     begin_trims(rs, now);
     source_lists_trim(&rs->lists, &rs->plain, now);
     /* Just before the first attempt to replace it, to keep the interval short. */
     if (rs->table_replaced && !rs->has_shadows)
         ruleset_add_shadow_chains(rs, socket);
     rs->has_shadows = rs->table_replaced;
-    rs->limits_reported = 0;
     int result;
     do { /* again with numbers that became unused */
         result = commit_the_rest(rs, socket, now, stats, err);

@@ -111,6 +111,8 @@ bool plain_observe(struct plain_elements *elements, enum table_set set, const st
 void plain_forget_applied(struct plain_elements *elements)
 {
     vec_clear(&elements->dirty);
+    vec_clear(&elements->aside);
+    elements->aside_at = 0;
     hash_table_each (&elements->all, struct plain, plain) {
         plain->applied = plain->dirty = false;
         if (plain->desired)
@@ -136,6 +138,37 @@ bool plain_comes(const struct plain *plain)
     return !plain->quarantined && plain->desired && (!plain->applied || !same_value(plain));
 }
 
+void plain_set_aside(struct plain_elements *elements)
+{
+    size_t n = 0;
+    for (int cluster_ips = 0; cluster_ips < 2; cluster_ips++)
+        vec_each (&elements->dirty, it)
+            if (set_owner(plain_set(*it)) == OWNER_TABLE &&
+                (plain_set(*it) == SET_CLUSTER_IPS) == cluster_ips)
+                vec_push(&elements->aside, *it);
+    vec_each (&elements->dirty, it)
+        if (set_owner(plain_set(*it)) != OWNER_TABLE)
+            elements->dirty.v[n++] = *it;
+    elements->dirty.n = n;
+}
+
+size_t plain_take_back(struct plain_elements *elements, size_t most, bool cluster_ips)
+{
+    size_t n = 0;
+    for (; n < most && elements->aside_at < elements->aside.n; n++) {
+        struct plain *plain = elements->aside.v[elements->aside_at];
+        if (plain_set(plain) == SET_CLUSTER_IPS && !cluster_ips)
+            return n;
+        vec_push(&elements->dirty, plain);
+        elements->aside_at++;
+    }
+    if (elements->aside_at == elements->aside.n) {
+        vec_free(&elements->aside);
+        elements->aside_at = 0;
+    }
+    return n;
+}
+
 void plain_apply(struct plain_elements *elements)
 {
     vec_each (&elements->dirty, it) {
@@ -156,5 +189,6 @@ void plain_free(struct plain_elements *elements)
     hash_table_each (&elements->all, struct plain, plain)
         remove_element(elements, plain);
     vec_free(&elements->dirty);
+    vec_free(&elements->aside);
     vec_free(&elements->quarantined);
 }

@@ -27,6 +27,8 @@ struct plain {
 struct plain_elements {
     struct hash_table all; /* struct plain */
     VEC(struct plain *) dirty;
+    VEC(struct plain *) aside; /* dirty too, but not in that; cluster IPs are last */
+    size_t aside_at;           /* the first that is still aside */
     VEC(struct plain *) quarantined;
 };
 
@@ -75,6 +77,11 @@ void plain_retry(struct plain_elements *elements);
 /** Whether a dirty element must be deleted; added; both if its value changed. */
 bool plain_goes(const struct plain *plain);
 bool plain_comes(const struct plain *plain);
+
+/** Takes dirty elements out of the next commits, but for ranges; and up to @most of them back.
+ * Those of cluster IPs only if @cluster_ips. Returns how many. */
+void plain_set_aside(struct plain_elements *elements);
+size_t plain_take_back(struct plain_elements *elements, size_t most, bool cluster_ips);
 
 /** Records these changes as applied. */
 void plain_apply(struct plain_elements *elements);

@@ -71,6 +71,7 @@ void ruleset_free(struct ruleset *rs)
     source_lists_forget(&rs->lists, &rs->plain);
     vec_free(&rs->lists.unused);
     vec_free(&rs->dirty);
+    vec_free(&rs->portions.entries);
     vec_free(&rs->differences);
     vec_free(&rs->trims);
     vec_free(&rs->rechecks);
@@ -195,7 +196,7 @@ void entry_clean(struct entry *entry)
 
 /* ---- order ---- */
 
-static int compare_frontends(const struct frontend *a, const struct frontend *b)
+int compare_frontends(const struct frontend *a, const struct frontend *b)
 {
     int order = memcmp(&a->address, &b->address, sizeof(a->address));
     if (order == 0)
@@ -418,7 +419,7 @@ bool ruleset_port_is_rejected(const struct ruleset *rs, uint32_t id)
 
 bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
 {
-    if (!rs->kernel_known || rs->dirty.n == 0)
+    if (!rs->kernel_known || (rs->dirty.n == 0 && !rs->portions.left))
         return !rs->kernel_known;
     const struct frontend_entry *entry = ruleset_find_frontend(rs, frontend);
     return entry && (entry->entry.dirty || (entry->port && entry->port->entry.dirty));
@@ -426,7 +427,7 @@ bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *fronten
 
 bool ruleset_port_is_waiting(const struct ruleset *rs, uint32_t id)
 {
-    if (!rs->kernel_known || rs->dirty.n == 0)
+    if (!rs->kernel_known || (rs->dirty.n == 0 && !rs->portions.left))
         return !rs->kernel_known;
     const struct port_entry *port = ruleset_find_port(rs, id);
     return port && (port->entry.dirty || port->n_dirty > 0);

@@ -9,6 +9,7 @@
  *     plan.c        slots; the desired value of an entry in each set
  *     encode.c      the difference of dirty entries as messages
  *     commit.c      one transaction, and the applied state after it
+ *     portions.c    what of a new table is in which transaction
  *     quarantine.c  entries that the kernel rejected, and their retries
  *     observe.c     what the kernel has under a key; audit.c: whether all of it is as applied
  *     adopt.c       takes over a table, after reading.c has read all of it
@@ -39,6 +40,7 @@ struct entry {
     bool quarantined : 1; /* the kernel rejected it: never dirty, stays as applied */
     bool trimming : 1;    /* in ruleset->trims: has unreachable elements to delete */
     bool trim : 1;        /* dirty, and this commit deletes those */
+    bool aside : 1;       /* dirty, but in portions->entries instead */
     uint32_t rejection : 24; /* index among rejections, from 1; 0: not rejected */
     uint32_t seen;           /* in the audited set: index into audit->seen, from 1 */
 };
@@ -218,6 +220,13 @@ struct adoption {
     struct boundaries boundaries; /* in a set of ranges */
 };
 
+/* What is to come into a new table. Starts zeroed. */
+struct portions {
+    VEC(struct entry *) entries; /* service ports before their frontends */
+    size_t at;                   /* the first that is not in a commit yet */
+    bool left;                   /* another portion follows, perhaps an empty one */
+};
+
 struct ruleset {
     enum family family;
     struct ruleset_config config;
@@ -230,6 +239,7 @@ struct ruleset {
     struct port_numbers numbers;        /* of service ports */
     size_t limits_reported;             /* by limits.c during this commit */
     VEC(struct entry *) dirty;
+    struct portions portions;
     VEC(struct difference) differences; /* of dirty entries, during a commit */
     size_t n_desired;                   /* frontends */
     struct plain_elements plain;
@@ -262,6 +272,7 @@ struct ruleset {
     bool table_missing;   /* no table yet; valid if kernel_known */
     bool owned_elsewhere; /* as last seen */
     bool table_replaced;  /* a table of another layout is replaced in the same transaction */
+    bool filling;         /* a commit adds to a new table */
     bool has_shadows;     /* and it has shadow chains (previous_table.h) */
     int records_logged;   /* logged fill level of the affinity map */
     bool uncounted;       /* the kernel does not count the elements of a set */
@@ -301,6 +312,9 @@ void entry_clean(struct entry *entry);
 /** The first frontend, in sort order, that desires to lead to @port; NULL if none does. Scans its
  * frontends. */
 const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port);
+
+/** The order of frontends: by address, port and protocol. */
+int compare_frontends(const struct frontend *a, const struct frontend *b);
 
 /** Sorts dirty entries, frontends first, so that equal contents give equal tables. */
 void ruleset_sort_dirty(struct ruleset *rs);
@@ -566,6 +580,23 @@ int reading_step(struct ruleset *rs, struct nft_socket *socket, struct error *er
 /** Back to the first set; frees what the reading holds. */
 void reading_stop(struct ruleset *rs);
 
+/* ---- portions.c ---- */
+
+/** Sets all that is dirty aside, before a table is made, and gives service ports their numbers. */
+void portions_begin(struct ruleset *rs);
+
+/** What the next commit is to add to it becomes dirty again. */
+void portions_next(struct ruleset *rs);
+
+/** All of it becomes dirty. */
+void portions_end(struct ruleset *rs);
+
+/** Whether more is to come: all of the desired state is applied only after further commits. */
+static inline bool ruleset_is_filling(const struct ruleset *rs)
+{
+    return rs->portions.left;
+}
+
 /* ---- commit.c ---- */
 
 /* About so many elements are trimmed in one transaction: others wait for some 20 milliseconds. */
@@ -583,8 +614,9 @@ struct commit_stats {
  * Makes the kernel match the desired state, except for what it rejects. -1: failed; the desired
  * state is kept, call again later.
  *
- * A table created from scratch is filled in several transactions. Everything else goes in one, the
- * replacement of a table, too: if that fails, the old one stays.
+ * A table created from scratch is filled in several transactions, and, while ruleset_is_filling(),
+ * in further commits. Everything else goes in one, the replacement of a table, too: if that fails,
+ * the old one stays.
  */
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct commit_stats *stats, struct error *err);

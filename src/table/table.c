@@ -49,14 +49,15 @@ struct table {
     enum family family;
     struct ruleset *ruleset;
     double sync_period, audit_period;
-    bool programmed;      /* committed at least once */
-    bool more_to_come;    /* see table_sync() */
-    bool partly;          /* more was to come at the last commit */
-    bool read_back;       /* the table was, or is being, for the next commit */
-    bool may_be_applied;  /* some or all of a commit that failed since the table was known */
-    double reading;       /* seconds spent on that */
-    double waiting_since; /* a change waits for a commit; or 0 */
-    double last_updated;  /* see struct table_view */
+    bool programmed;          /* committed at least once */
+    bool more_to_come;        /* see table_sync() */
+    bool partly;              /* more was to come at the last commit */
+    bool read_back;           /* the table was, or is being, for the next commit */
+    bool may_be_applied;      /* some or all of a commit that failed since the table was known */
+    double spent;             /* seconds on this sync up to now, reading included */
+    struct commit_stats sent; /* by it */
+    double waiting_since;     /* a change waits for a commit; or 0 */
+    double last_updated;      /* see struct table_view */
     double retry_wait, retry_time, failed_time; /* 0 without a failure */
     bool changed;                               /* since the last attempt */
     bool queued;                                /* a change that is not counted yet */
@@ -228,14 +229,14 @@ static void log_repair(const struct table *table, const struct commit_stats *sta
             name, foreign->by.name, foreign->by.pid);
 }
 
-/* After a commit begun at @begin. Failed attempts before it (say, while another program owned the
- * table) do not count as part of the repair. */
-static void count_repair(struct table *table, const struct commit_stats *stats, double begin)
+/* After a sync that took @spent seconds. Failed attempts before it (say, while another program
+ * owned the table) do not count as part of the repair. */
+static void count_repair(struct table *table, const struct commit_stats *stats, double spent)
 {
     struct foreign *foreign = &table->foreign;
     if (!foreign->repairing)
         return;
-    const double now = clock_monotonic(), seconds = now - begin + foreign->checking;
+    const double now = clock_monotonic(), seconds = spent + foreign->checking;
     const bool other_layout = foreign->by.peer && layouts_made(table) != foreign->layouts;
     foreign->repairing = false;
     /* Two layouts compete until one of the daemons ends; each round waits for the grace period. */
@@ -305,13 +306,13 @@ static double next_try(const struct table *table)
 }
 
 /* An attempt ended; not one that waited for the table's owner. */
-static void count_sync(struct table *table, int result, double seconds,
-                       const struct commit_stats *stats)
+static void count_sync(struct table *table, int result)
 {
     if (result == 0 || !table->ruleset->owned_elsewhere)
-        sync_metrics_count(&table->syncs, table->read_back, table->reading + seconds,
-                           result ? NULL : stats);
-    table->reading = 0;
+        sync_metrics_count(&table->syncs, table->read_back, table->spent,
+                           result ? NULL : &table->sent);
+    table->spent = 0;
+    table->sent = (struct commit_stats){.bytes = 0};
 }
 
 /* A change waits until all of it is in the kernel. Changes in several parts are applied with the
@@ -333,10 +334,18 @@ static enum adoption_result read_some(struct table *table, struct nft_socket *so
     table->read_back = true;
     const enum adoption_result result =
         ruleset_adopt(table->ruleset, socket, now, ADOPTION_PIECE, err);
-    table->reading += clock_monotonic() - begin;
+    table->spent += clock_monotonic() - begin;
     if (result == ADOPTION_FAILED)
-        count_sync(table, -1, 0, NULL);
+        count_sync(table, -1);
     return result;
+}
+
+static void add_sent(struct commit_stats *to, const struct commit_stats *more)
+{
+    to->elements_added += more->elements_added;
+    to->elements_deleted += more->elements_deleted;
+    to->bytes += more->bytes;
+    to->seconds += more->seconds;
 }
 
 /* Commits. A failure because the table differed from the applied state makes it unknown: a first
@@ -347,8 +356,15 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
     struct commit_stats stats;
     const double begin = clock_monotonic();
     const int result = ruleset_commit(table->ruleset, socket, now, &stats, err);
-    count_sync(table, result, clock_monotonic() - begin, &stats);
-    table->may_be_applied = result && (table->may_be_applied || stats.may_be_applied);
+    const bool filling = result == 0 && ruleset_is_filling(table->ruleset);
+    table->spent += clock_monotonic() - begin;
+    table->may_be_applied = filling || (result && (table->may_be_applied || stats.may_be_applied));
+    add_sent(&table->sent, &stats);
+    if (filling)
+        return 0;
+    const struct commit_stats sent = table->sent;
+    const double spent = table->spent;
+    count_sync(table, result);
     if (result && (table->read_back || ruleset_knows_kernel(table->ruleset)))
         return -1; /* for lack of memory, nothing has changed */
     if (result) {
@@ -358,8 +374,8 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
         return 0;
     }
     table->read_back = false;
-    commit_succeeded(table, about, &stats);
-    count_repair(table, &stats, begin);
+    commit_succeeded(table, about, &sent);
+    count_repair(table, &sent, spent);
     return 0;
 }
 
@@ -381,6 +397,10 @@ static double make_equal(struct table *table, const char *about, struct nft_sock
             table->read_back = false;
             commit_failed(table, now, table->may_be_applied, &err);
             return next_try(table);
+        }
+        if (ruleset_is_filling(table->ruleset)) {
+            wait_from(table, now);
+            return now;
         }
     } while (!ruleset_knows_kernel(table->ruleset));
     after_success(table, true);

@@ -205,6 +205,8 @@ static bool configure(const char *word)
         config.owner = name_owner;
     else if (script_option(copy, "dump", &value))
         config.dump_most = (uint32_t)atoi(value);
+    else if (script_option(copy, "portion", &value))
+        config.portion = (uint32_t)atoi(value);
     else if (script_option(copy, "numbers", &value))
         config.most_numbers = (uint32_t)atoi(value);
     else

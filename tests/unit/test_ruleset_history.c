@@ -521,7 +521,7 @@ static void commit_somehow(unsigned odds)
     int result = try_commit(NULL);
     ck_assert(!refusing || crowded || in_pieces || result == 0);
     ck_assert(may_be_replaced || ruleset_stats(ruleset)->replaced == 0);
-    if (result == 0) {
+    if (result == 0 && !ruleset_is_filling(ruleset)) {
         check_each();
     } else {
         ck_assert(ruleset_needs_commit(ruleset, now));
@@ -695,6 +695,7 @@ static void begin_history(int which)
     seed = (unsigned)which;
     config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
     config.dump_most = (unsigned)which / 4 % 2;
+    config.portion = (unsigned)which / 8 % 2 * 7;
     memset(touched, 0, sizeof(touched));
     n_begrudged = 0;
     forget_in_force();
