@@ -121,6 +121,8 @@ static void configure(const char *word)
         options.sync_period = atof(word + 7);
     } else if (strncmp(word, "portion=", 8) == 0) {
         config.portion = (size_t)atoi(word + 8);
+    } else if (strncmp(word, "made=", 5) == 0) {
+        config.rulesets[FAMILY_IPV4].portion = (uint32_t)atoi(word + 5);
     } else if (strncmp(word, "dump=", 5) == 0) {
         config.rulesets[FAMILY_IPV4].dump_most = (uint32_t)atoi(word + 5);
     } else {

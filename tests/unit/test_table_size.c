@@ -222,6 +222,34 @@ TESTS(affinity_numbers_are_trimmed_in_pieces, unit_long(FAMILY_COUNT))
     free(many);
 }
 
+/* None of which takes long, whatever there is most of. */
+EACH_FAMILY(a_new_table_goes_in_portions)
+{
+    const unsigned services = 2000, n = 10, frontends = 40000;
+    const struct port_route port = {.has_any = false};
+    struct commit_stats stats;
+    unsigned commits = 0;
+    begin(_i);
+    for (unsigned i = 0; i < services; i++)
+        set(i, i, n);
+    ruleset_set_port(ruleset, 2 * services, &port);
+    for (unsigned i = services; i < services + frontends; i++) {
+        const struct frontend f = frontend(i);
+        const struct route route = {.port = 2 * services};
+        const struct backend b = backend(i);
+        ruleset_set(ruleset, &f, &route);
+        ruleset_use_hairpin(ruleset, IPPROTO_TCP, &b, true);
+    }
+    do {
+        ck_assert_int_eq(try_commit(&stats), 0);
+        ck_assert_uint_le(stats.elements_added, 17000);
+        commits++;
+    } while (ruleset_is_filling(ruleset));
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), services + frontends);
+    ck_assert_uint_eq(fake_kernel_size(family, "hairpin"), frontends);
+    ck_assert_uint_eq(commits, 7);
+}
+
 EACH_FAMILY(a_big_batch_arrives)
 {
     const unsigned services = 2000, n = 10;
