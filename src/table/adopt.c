@@ -27,6 +27,7 @@ static void forget_entry(void *ctx, void *item)
         if (port->affinity && !port_is_affine(port) && !entry->quarantined)
             affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
         entry->trimming = entry->trim = false;
+        port->found_classes = 0;
     } else {
         frontend_release_list(rs, as_frontend(entry), 0);
     }

@@ -5,7 +5,9 @@
  * For each 32 KiB of a dump the kernel walks a set from its beginning, so the work grows with the
  * square of the size: 800,000 elements take 20 s. By key it takes 4 microseconds for each. The keys
  * of frontends are known from what is desired, those of slots from the values in ports and
- * local_ports. Whether these are all is known from the kernel's count; if not, a dump follows.
+ * local_ports. Sending an element takes a third of that, and does nothing if the kernel has it: so
+ * frontends that should lead where others were found to lead are sent. Whether these are all is
+ * known from the kernel's count; if not, a dump follows.
  */
 #include "state.h"
 
@@ -17,6 +19,7 @@
 /* Work (see ADOPTION_PIECE) of a request, of a key in one, and of an entry that is looked at. */
 #define REQUEST_WORK 256
 #define KEY_WORK 128
+#define SENT_WORK 48
 #define ENTRY_WORK 4
 
 /* ---- keys ---- */
@@ -42,13 +45,35 @@ static const struct entry *entry_at(const struct ruleset *rs, size_t at)
     return at - quarantined < rs->dirty.n ? rs->dirty.v[at - quarantined] : NULL;
 }
 
+/* Sent in a transaction, below LARGE_BATCH bytes; of these, the kernel may reject some. */
+#define SENT_MOST 448
+#define REJECTIONS_MOST 8
+
+/* Whether the element of a frontend may be sent unread: another one of its service port and class
+ * leads where it should lead, so all that packets meet there is in place. Not with source ranges,
+ * which must be there first. */
+static bool is_sent(const struct adoption *a, const struct entry *entry)
+{
+    const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
+    return a->set == SET_SERVICES && frontend && frontend->port && !frontend->sources &&
+           !entry->quarantined && !frontend->port->entry.quarantined &&
+           frontend->port->found_classes >> frontend->class & 1 && a->at >= a->requested &&
+           !frontend->applied[SET_SERVICES];
+}
+
 /* The next keys; returns whether others may follow. */
 static bool next_keys(struct ruleset *rs, uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE],
                       struct nft_keys *keys)
 {
     struct adoption *a = &rs->adoption;
     const struct entry *entry = entry_at(rs, a->at);
-    for (size_t left = ENTRIES_MOST; entry && left > 0 && keys->n < NFT_KEYS_MOST; left--) {
+    for (size_t left = ENTRIES_MOST;
+         entry && left > 0 && keys->n < NFT_KEYS_MOST && a->sent.n < SENT_MOST; left--) {
+        if (is_sent(a, entry)) {
+            vec_push(&a->sent, rs->dirty.v[a->at - rs->quarantine.all.n]);
+            entry = entry_at(rs, ++a->at);
+            continue;
+        }
         for (; a->slot < keys_of(entry, a->set) && keys->n < NFT_KEYS_MOST; a->slot++) {
             const struct key key = entry_key(a->set, entry, a->slot);
             keys->length = key.length;
@@ -60,11 +85,20 @@ static bool next_keys(struct ruleset *rs, uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE
         a->work += ENTRY_WORK;
         entry = entry_at(rs, ++a->at);
     }
-    a->work += REQUEST_WORK + KEY_WORK * keys->n;
+    a->work += REQUEST_WORK + KEY_WORK * keys->n + SENT_WORK * a->sent.n;
     return entry != NULL;
 }
 
 /* ---- elements ---- */
+
+/* That the frontend of @entry (may be NULL) leads as desired. */
+static void note_class(const struct entry *entry)
+{
+    struct port_entry *port = entry ? as_frontend(entry)->port : NULL;
+    if (port && !entry->quarantined &&
+        entry_applied(SET_SERVICES, entry) == entry_desired(SET_SERVICES, entry))
+        port->found_classes |= (uint8_t)(1U << as_frontend(entry)->class);
+}
 
 static void on_element(void *ctx, const struct nft_element *from)
 {
@@ -89,6 +123,8 @@ static void on_element(void *ctx, const struct nft_element *from)
     a->found.elements++;
     a->recorded++;
     ruleset_record(rs, a->set, from, &applied, true);
+    if (a->set == SET_SERVICES)
+        note_class(applied.entry);
     if (a->set == SET_RESTRICTED)
         vec_push(&a->lists, applied.element.number);
 }
@@ -107,6 +143,38 @@ static int read_keys(struct ruleset *rs, struct nft_socket *socket, struct nft_k
         keys.n -= done;
     }
     return 0;
+}
+
+static void record_sent(struct ruleset *rs)
+{
+    struct adoption *a = &rs->adoption;
+    vec_each (&a->sent, entry)
+        entry_set_applied(rs, a->set, *entry, entry_desired(a->set, *entry));
+    a->found.counted += a->sent.n;
+    a->found.elements += a->sent.n;
+    a->recorded += a->sent.n;
+}
+
+/* Whether the kernel has what was to be sent; it may lack memory, or have another value. */
+static bool send_some(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct adoption *a = &rs->adoption;
+    struct error err = {0};
+    struct nft_batch batch;
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    vec_each (&a->sent, entry) {
+        const struct key key = entry_key(a->set, *entry, 0);
+        const uint32_t value = entry_desired(a->set, *entry);
+        nft_batch_element(&batch, ELEMENT_ADD, set_name(a->set), key.bytes, key.length, &value,
+                          sizeof(value));
+    }
+    const bool taken = a->sent.n == 0 || nft_socket_commit(socket, &batch, &err) == 0;
+    if (taken)
+        record_sent(rs);
+    error_clear(&err);
+    nft_batch_release(&batch);
+    vec_clear(&a->sent);
+    return taken;
 }
 
 static bool take_ranges(struct ruleset *rs)
@@ -143,6 +211,7 @@ static void begin_set(struct adoption *a, enum table_set set)
     a->set = set;
     a->recorded = a->repeated = a->at = 0;
     a->slot = 0;
+    a->requested = a->rejections = 0;
     a->state = set < TABLE_SETS ? ADOPTION_COUNT : ADOPTION_RULES;
 }
 
@@ -152,9 +221,11 @@ void reading_stop(struct ruleset *rs)
     element_dump_close(&a->dump);
     boundaries_clear(&a->boundaries);
     vec_free(&a->lists);
+    vec_free(&a->sent);
     a->found = (struct table_contents){.elements = 0};
     a->set = FIRST_SET;
     a->recorded = a->repeated = a->at = 0;
+    a->requested = a->rejections = 0;
     a->slot = 0;
 }
 
@@ -180,12 +251,18 @@ static bool is_read_by_keys(const struct ruleset *rs)
            (uint64_t)a->count * a->count > known * dump_most;
 }
 
-static int count(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+static int count_elements(struct ruleset *rs, struct nft_socket *socket, struct error *err)
 {
     struct adoption *a = &rs->adoption;
     a->work += REQUEST_WORK;
-    if (nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(a->set), &a->count,
-                                  &a->counted, err) ||
+    return nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(a->set), &a->count,
+                                     &a->counted, err);
+}
+
+static int count(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+{
+    struct adoption *a = &rs->adoption;
+    if (count_elements(rs, socket, err) ||
         (!a->counted && nft_socket_generation(socket, &a->generation, err)))
         return -1;
     a->state = is_read_by_keys(rs) ? ADOPTION_KEYS : ADOPTION_DUMP;
@@ -197,9 +274,17 @@ static int by_keys(struct ruleset *rs, struct nft_socket *socket, struct error *
     struct adoption *a = &rs->adoption;
     uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE];
     struct nft_keys keys = {bytes, 0, 0};
+    const size_t from = a->at;
     const bool more = next_keys(rs, bytes, &keys);
     if (read_keys(rs, socket, keys, err))
         return -1;
+    if (!send_some(rs, socket)) {
+        a->requested = ++a->rejections < REJECTIONS_MOST ? a->at : SIZE_MAX;
+        a->at = from;
+        return 0;
+    }
+    if (!more && a->set == SET_SERVICES && count_elements(rs, socket, err))
+        return -1; /* some that were sent may be new */
     if (!more && a->recorded == a->count)
         begin_set(a, set_after(a->set));
     else if (!more)

@@ -82,6 +82,8 @@ struct port_entry {
     bool trimmed : 1;    /* this commit does nothing else with it */
     bool wait_logged : 1;
     bool excess_logged : 1;
+    uint8_t
+        found_classes; /* during adoption: of frontends that lead here just as desired, as bits */
     uint32_t excess : 24; /* endpoints beyond the available slots */
     double shrunk_at;     /* when an element last fell out of use; clock_monotonic */
     struct slot_table all;
@@ -210,6 +212,9 @@ struct adoption {
     size_t at;     /* FORGET: next bucket; next entry: KEYS: quarantined, then dirty ones; COMPARE:
                       dirty ones */
     uint32_t slot; /* and its next slot */
+    VEC(struct entry *) sent; /* KEYS: frontends of the present piece that are sent instead */
+    size_t requested;         /* up to this entry all are requested */
+    unsigned rejections;      /* of what was sent */
     /* The set being read. */
     enum table_set set;
     bool counted;              /* the kernel reports the number of elements: */
