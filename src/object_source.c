@@ -49,7 +49,7 @@ int object_source_open(struct object_source *source, struct proxy *proxy, enum m
                                 source->node_name, sink, source->events);
         return 0;
     }
-    source->manifests = manifests_open(source->options->manifests, sink, mode, err);
+    source->manifests = manifests_open(source->options->manifests, sink, mode, source->loop, err);
     if (source->manifests)
         return 0;
     error_prefix(err, "--manifests");
@@ -193,7 +193,8 @@ static const char *credentials_reload(const struct client_config *client)
 
 void object_source_reload(const struct object_source *source)
 {
-    const char *objects = !source->manifests ? credentials_reload(&source->client)
+    const char *objects = source->apiserver    ? credentials_reload(&source->client)
+                          : !source->manifests ? "manifests are compared once they are read"
                           : manifests_rescan(source->manifests) ? "manifests were compared"
                                                                 : "manifests were not compared";
     log_info("daemon", "signal=Hangup: %s%s", objects, reload_config(source->options));

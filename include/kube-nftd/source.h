@@ -231,10 +231,12 @@ enum manifests_mode {
 
 /**
  * Reads @path once and passes everything to @sink: one replace for each kind. A missing @path, or a
- * single file that cannot be read, is an error. Returns NULL on error.
+ * single file that cannot be read, is an error. Returns NULL on error. From time to time meanwhile,
+ * what is due on @between runs, so that probes need not wait; NULL: nothing does.
  */
 struct manifests *manifests_open(const char *path, const struct object_sink *sink,
-                                 enum manifests_mode mode, struct error *err);
+                                 enum manifests_mode mode, struct ev_loop *between,
+                                 struct error *err);
 
 /** Passes on what can be read if MANIFESTS_WHOLE still waits for the rest; else, and for NULL,
  * returns false. */

@@ -10,12 +10,15 @@
 #include "kube-nftd/values.h"
 
 #include <errno.h>
+#include <ev.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
 #define BLOCK_SIZE ((size_t)64 * 1024)
+/* Between two looks at the loop: some 10 milliseconds of JSON. */
+#define BLOCKS_BETWEEN 16
 
 /* What became of the last document, if it is a single object. */
 enum last_object { LAST_FINE, LAST_BAD, LAST_UNNAMED };
@@ -28,6 +31,8 @@ struct reading {
     size_t length; /* bytes in the block */
     size_t taken;  /* of those passed to a parser */
     struct value_reader *values;
+    struct ev_loop *between; /* runs after so many blocks; NULL: the file is read at once */
+    size_t blocks;
 
     object_vec *objects;
     size_t others; /* skipped objects */
@@ -47,6 +52,8 @@ struct reading {
 static int read_block(struct reading *reading)
 {
     ssize_t n;
+    if (reading->between && ++reading->blocks % BLOCKS_BETWEEN == 0)
+        ev_run(reading->between, EVRUN_NOWAIT);
     do
         n = read(reading->fd, reading->block, BLOCK_SIZE);
     while (n < 0 && errno == EINTR);
@@ -280,14 +287,15 @@ static int read_open_file(struct reading *reading, struct stat *status)
     return result;
 }
 
-enum manifest_result manifest_file_read(const char *path, object_vec *objects, struct stat *status,
-                                        struct error *err)
+enum manifest_result manifest_file_read(const char *path, struct ev_loop *between,
+                                        object_vec *objects, struct stat *status, struct error *err)
 {
     /* O_NONBLOCK: do not wait for the writer of a fifo. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return MANIFEST_GONE;
-    struct reading reading = {.path = path, .fd = fd, .objects = objects, .err = err};
+    struct reading reading = {
+        .path = path, .fd = fd, .between = between, .objects = objects, .err = err};
     int result = read_open_file(&reading, status);
     if (fd >= 0)
         close(fd);

@@ -16,6 +16,8 @@
 
 #include <sys/stat.h>
 
+struct ev_loop;
+
 enum manifest_result {
     MANIFEST_OK,
     MANIFEST_GONE, /* the file does not exist; no error is set */
@@ -28,10 +30,12 @@ enum manifest_result {
  * Skips objects of other kinds and those that kube-proxy's selectors exclude. An object that cannot
  * be decoded is logged and returned without payload.
  *
+ * @between  from time to time, what is due there runs; NULL: nothing does
  * @objects  zeroed; MANIFEST_OK: the objects in file order, for the caller to clear
  * @status   the file's status before it was read, unless MANIFEST_GONE
  */
-enum manifest_result manifest_file_read(const char *path, object_vec *objects, struct stat *status,
+enum manifest_result manifest_file_read(const char *path, struct ev_loop *between,
+                                        object_vec *objects, struct stat *status,
                                         struct error *err);
 
 #endif

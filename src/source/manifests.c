@@ -86,8 +86,9 @@ struct manifests {
     object_vec first[KIND_COUNT]; /* collected until they are passed on */
     char *problem;                /* see manifests_problem() */
 
-    struct ev_loop *loop; /* NULL: not following */
-    ev_io events;         /* of inotify */
+    struct ev_loop *between; /* see manifests_open(); NULL after that */
+    struct ev_loop *loop;    /* NULL: not following */
+    ev_io events;            /* of inotify */
     ev_timer poll;
     int wd;                    /* of the folder; -1: none */
     struct stat folder_status; /* of the watched folder */
@@ -283,7 +284,8 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
 {
     object_vec objects = {0};
     struct stat status = {0};
-    enum manifest_result result = manifest_file_read(file->path, &objects, &status, err);
+    enum manifest_result result =
+        manifest_file_read(file->path, m->between, &objects, &status, err);
     struct stat itself;
     file->is_link = lstat(file->path, &itself) == 0 && S_ISLNK(itself.st_mode);
     file->status = status;
@@ -696,11 +698,15 @@ static int first_load(struct manifests *m, enum manifests_mode mode, struct erro
 }
 
 struct manifests *manifests_open(const char *path, const struct object_sink *sink,
-                                 enum manifests_mode mode, struct error *err)
+                                 enum manifests_mode mode, struct ev_loop *between,
+                                 struct error *err)
 {
     struct manifests *m = xcalloc(1, sizeof(*m));
     m->sink = *sink;
-    if (set_path(m, path, err) == 0 && first_load(m, mode, err) == 0)
+    m->between = between;
+    const bool loaded = set_path(m, path, err) == 0 && first_load(m, mode, err) == 0;
+    m->between = NULL;
+    if (loaded)
         return m;
     manifests_free(m);
     return NULL;

@@ -217,7 +217,7 @@ COMMAND(load)
         put_file(words, script_text());
     manifests_free(manifests);
     replaced = 0;
-    manifests = manifests_open(path_of(words), &sink, mode, &err);
+    manifests = manifests_open(path_of(words), &sink, mode, NULL, &err);
     if (!manifests)
         fprintf(out, "%s\n", err.text + (*err.text == '/' ? strlen(test_folder()) + 1 : 0));
     ck_assert(replaced == (manifests ? KIND_COUNT : 0) ||
@@ -324,6 +324,38 @@ TEST(folder_goes_meanwhile)
     ev_run(loop, EVRUN_NOWAIT);
     ev_run(loop, EVRUN_NOWAIT);
     ck_assert_uint_eq(logged_with("the folder is gone"), 1);
+}
+
+static void on_turn(struct ev_loop *of, ev_prepare *watcher, int events)
+{
+    ++*(unsigned *)watcher->data;
+}
+
+/* Of which there are some, each of about a megabyte. */
+TEST(the_loop_runs_while_a_large_file_is_read)
+{
+    struct error err = {0};
+    unsigned turns = 0;
+    ev_prepare counter;
+    FILE *file = fopen(in_folder("large.json"), "we");
+    fputs("{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[", file);
+    for (unsigned i = 0; i < 4; i++)
+        fprintf(
+            file,
+            "%s{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"s%u\"},"
+            "\"spec\":{\"clusterIP\":\"10.96.0.%u\",\"ports\":[{\"port\":80}]},\"note\":\"%*s\"}",
+            i ? "," : "", i, i + 1, 1 << 20, "");
+    fputs("]}", file);
+    fclose(file);
+    ev_prepare_init(&counter, on_turn);
+    counter.data = &turns;
+    ev_prepare_start(loop, &counter);
+    manifests = manifests_open(in_folder("large.json"), &sink, MANIFESTS_STRICT, loop, &err);
+    ck_assert_msg(manifests, "%s", err.text);
+    ck_assert_uint_ge(turns, 4);
+    fflush(seen);
+    ck_assert_uint_eq(replaced, KIND_COUNT);
+    ev_prepare_stop(loop, &counter);
 }
 
 /* More events than the kernel queues: the last change has no event of its own. */
