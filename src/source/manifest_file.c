@@ -31,8 +31,7 @@ struct reading {
     size_t length; /* bytes in the block */
     size_t taken;  /* of those passed to a parser */
     struct value_reader *values;
-    struct ev_loop *between; /* runs after so many blocks; NULL: the file is read at once */
-    size_t blocks;
+    struct reading_pauses *pauses;
 
     object_vec *objects;
     size_t others; /* skipped objects */
@@ -52,8 +51,8 @@ struct reading {
 static int read_block(struct reading *reading)
 {
     ssize_t n;
-    if (reading->between && ++reading->blocks % BLOCKS_BETWEEN == 0)
-        ev_run(reading->between, EVRUN_NOWAIT);
+    if (reading->pauses->loop && ++reading->pauses->blocks % BLOCKS_BETWEEN == 0)
+        ev_run(reading->pauses->loop, EVRUN_NOWAIT);
     do
         n = read(reading->fd, reading->block, BLOCK_SIZE);
     while (n < 0 && errno == EINTR);
@@ -287,7 +286,7 @@ static int read_open_file(struct reading *reading, struct stat *status)
     return result;
 }
 
-enum manifest_result manifest_file_read(const char *path, struct ev_loop *between,
+enum manifest_result manifest_file_read(const char *path, struct reading_pauses *pauses,
                                         object_vec *objects, struct stat *status, struct error *err)
 {
     /* O_NONBLOCK: do not wait for the writer of a fifo. */
@@ -295,7 +294,7 @@ enum manifest_result manifest_file_read(const char *path, struct ev_loop *betwee
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return MANIFEST_GONE;
     struct reading reading = {
-        .path = path, .fd = fd, .between = between, .objects = objects, .err = err};
+        .path = path, .fd = fd, .pauses = pauses, .objects = objects, .err = err};
     int result = read_open_file(&reading, status);
     if (fd >= 0)
         close(fd);

@@ -18,6 +18,12 @@
 
 struct ev_loop;
 
+/* Starts zeroed. */
+struct reading_pauses {
+    struct ev_loop *loop; /* what is due there runs; NULL: files are read at once */
+    size_t blocks;        /* read so far */
+};
+
 enum manifest_result {
     MANIFEST_OK,
     MANIFEST_GONE, /* the file does not exist; no error is set */
@@ -30,11 +36,11 @@ enum manifest_result {
  * Skips objects of other kinds and those that kube-proxy's selectors exclude. An object that cannot
  * be decoded is logged and returned without payload.
  *
- * @between  from time to time, what is due there runs; NULL: nothing does
+ * @pauses   between pieces of it, the loop runs; kept from file to file, as there may be many
  * @objects  zeroed; MANIFEST_OK: the objects in file order, for the caller to clear
  * @status   the file's status before it was read, unless MANIFEST_GONE
  */
-enum manifest_result manifest_file_read(const char *path, struct ev_loop *between,
+enum manifest_result manifest_file_read(const char *path, struct reading_pauses *pauses,
                                         object_vec *objects, struct stat *status,
                                         struct error *err);
 

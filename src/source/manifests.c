@@ -86,9 +86,9 @@ struct manifests {
     object_vec first[KIND_COUNT]; /* collected until they are passed on */
     char *problem;                /* see manifests_problem() */
 
-    struct ev_loop *between; /* see manifests_open(); NULL after that */
-    struct ev_loop *loop;    /* NULL: not following */
-    ev_io events;            /* of inotify */
+    struct reading_pauses pauses; /* in manifests_open() */
+    struct ev_loop *loop;         /* NULL: not following */
+    ev_io events;                 /* of inotify */
     ev_timer poll;
     int wd;                    /* of the folder; -1: none */
     struct stat folder_status; /* of the watched folder */
@@ -285,7 +285,7 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
     object_vec objects = {0};
     struct stat status = {0};
     enum manifest_result result =
-        manifest_file_read(file->path, m->between, &objects, &status, err);
+        manifest_file_read(file->path, &m->pauses, &objects, &status, err);
     struct stat itself;
     file->is_link = lstat(file->path, &itself) == 0 && S_ISLNK(itself.st_mode);
     file->status = status;
@@ -703,9 +703,9 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
 {
     struct manifests *m = xcalloc(1, sizeof(*m));
     m->sink = *sink;
-    m->between = between;
+    m->pauses.loop = between;
     const bool loaded = set_path(m, path, err) == 0 && first_load(m, mode, err) == 0;
-    m->between = NULL;
+    m->pauses.loop = NULL;
     if (loaded)
         return m;
     manifests_free(m);
