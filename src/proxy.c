@@ -245,7 +245,8 @@ double proxy_sync(struct proxy *proxy, struct nft_socket *socket, double now)
     proxy->begun = true;
     check_node_name(proxy);
     double next = proxy->policy_is_done ? 0 : now;
-    char *about = policy_changed_services(proxy->policy);
+    /* Sorting the names of all Services is not for each turn of a first programming. */
+    char *about = proxy_is_programmed(proxy) ? policy_changed_services(proxy->policy) : NULL;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (proxy->tables[i])
             next = clock_earlier(

@@ -5,7 +5,8 @@
  *
  *     LOOK -> DECLARATIONS -> FORGET -> COUNT -> KEYS -> DUMP -> COUNT ... -> RULES -> COMPARE
  *
- * reading.c has the states of a set. Nothing is committed meanwhile; desired state may change.
+ * reading.c has the states of a set; what it sends changes no frontend that is there. Nothing else
+ * is committed meanwhile; desired state may change.
  */
 #include "state.h"
 
