@@ -414,12 +414,12 @@ COMMAND(refuse)
         refuse(strcmp(set, "all") == 0 ? NULL : set, i, error_in_words(words));
 }
 
-/* "refuse-key SET [KEY]": that begin like this. */
+/* "refuse-key SET [KEY [ERROR]]": that begin like this. */
 COMMAND(refuse_key)
 {
     const char *set = intern(script_word(&words));
     const struct key key = read_key(&words);
-    fake_kernel_refuse(set, key.bytes, key.length, EINVAL);
+    fake_kernel_refuse(set, key.bytes, key.length, error_in_words(words));
 }
 
 COMMAND(limit)
