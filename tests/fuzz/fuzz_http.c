@@ -120,7 +120,8 @@ static void set_up(void)
     config.node_name = "node-a";
     proxy = proxy_new(&config, &err);
     expect(proxy != NULL);
-    manifests = manifests_open(options.manifests, &proxy->caches.sink, MANIFESTS_STRICT, NULL, &err);
+    manifests =
+        manifests_open(options.manifests, &proxy->caches.sink, MANIFESTS_STRICT, NULL, &err);
     expect(manifests != NULL);
     policy_sync(proxy->policy);
     server = server_new(&(struct server_config){.loop = ev_default_loop(0),
