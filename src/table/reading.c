@@ -56,7 +56,8 @@ static bool is_sent(const struct adoption *a, const struct entry *entry)
 {
     const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
     return a->set == SET_SERVICES && frontend && frontend->port && !frontend->sources &&
-           !entry->quarantined && !frontend->port->entry.quarantined &&
+           !frontend_wants_count(frontend) && !entry->quarantined &&
+           !frontend->port->entry.quarantined &&
            frontend->port->found_classes >> frontend->class & 1 && a->at >= a->requested &&
            !frontend->applied[SET_SERVICES];
 }
@@ -91,11 +92,12 @@ static bool next_keys(struct ruleset *rs, uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE
 
 /* ---- elements ---- */
 
-/* That the frontend of @entry (may be NULL) leads as desired. */
+/* That the frontend of @entry (may be NULL) leads as desired, by the counts that others use, too.
+ */
 static void note_class(const struct entry *entry)
 {
     struct port_entry *port = entry ? as_frontend(entry)->port : NULL;
-    if (port && !entry->quarantined &&
+    if (port && !entry->quarantined && !value_is_counted(entry_applied(SET_SERVICES, entry)) &&
         entry_applied(SET_SERVICES, entry) == entry_desired(SET_SERVICES, entry))
         port->found_classes |= (uint8_t)(1U << as_frontend(entry)->class);
 }

@@ -238,7 +238,7 @@ EACH_FAMILY(a_new_table_goes_in_portions)
         const struct route route = {.port = 2 * services};
         const struct backend b = backend(i);
         ruleset_set(ruleset, &f, &route);
-        ruleset_use_hairpin(ruleset, IPPROTO_TCP, &b, true);
+        ruleset_use_hairpin(ruleset, &b.address, true);
     }
     do {
         ck_assert_int_eq(try_commit(&stats), 0);
