@@ -110,8 +110,9 @@ static void apply_slots(struct port_entry *port)
         struct slot_table *slots = port_slots(port, which);
         if (!slots)
             continue;
+        const struct slot_range emptied = port_emptied_slots(port, which);
         slots->n_slots = port_kept_slots(port, which);
-        slots_apply(slots);
+        slots_apply(slots, emptied);
     }
 }
 
@@ -140,7 +141,13 @@ static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
 static bool slots_change(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
-    return slots && slots->change && slots->change->plan.moves.n + slots_added(slots) > 0;
+    if (!slots || !slots->change)
+        return false;
+    const struct slot_range emptied = port_emptied_slots(port, which);
+    for (uint32_t i = emptied.from; i < emptied.to; i++)
+        if (!slot_is_empty(&slots->slots[i]))
+            return true;
+    return slots->change->plan.moves.n + slots_added(slots) > 0;
 }
 
 bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now)

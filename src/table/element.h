@@ -56,6 +56,26 @@ static inline unsigned class_of_value(uint32_t value)
     return value_is_counted(value) ? 0 : low_of_value(value) - CLASS_BASE;
 }
 
+/* Each number of backends below this has a chain of its own, which draws once. Those of an octave,
+ * from a power of two up to twice that, share one, which draws again where no slot is: for each new
+ * chain, the kernel walks all elements of the map of slots. */
+#define EXACT_COUNTS 32u
+
+/** The power of two from which on @n backends share a chain; 0: they have one of their own. */
+static inline uint32_t octave_of(uint32_t n)
+{
+    uint32_t octave = EXACT_COUNTS;
+    while (octave <= n / 2)
+        octave *= 2;
+    return n < EXACT_COUNTS ? 0 : octave;
+}
+
+/** How many slots the chain of @n backends draws from; the first @n of them exist. */
+static inline uint32_t drawn_slots(uint32_t n)
+{
+    return n < EXACT_COUNTS ? n : 2 * octave_of(n);
+}
+
 /* What is known of a service port's affinity records: the lower bits are their timeout in seconds,
  * the upper ones its identity (struct port_route), folded to 1 or more; 0: a previous version wrote
  * none. */

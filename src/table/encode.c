@@ -200,17 +200,27 @@ static void encode_slots(struct ruleset *rs, enum table_set set)
     nft_batch_may_cut(&rs->batch);
 }
 
-/* Deletes slots that no count reaches. */
+static void encode_slots_going(struct ruleset *rs, struct entry *entry, enum table_set set,
+                               struct slot_range range)
+{
+    const struct slot_table *slots = slots_of(entry, set);
+    for (uint32_t i = range.from; i < range.to; i++)
+        if (!slot_is_empty(&slots->slots[i]))
+            slot_element(rs, entry, set, ELEMENT_DELETE, i, NULL);
+}
+
+/* Deletes slots that no count reaches, and those that the new one must not draw. */
 static void encode_trims(struct ruleset *rs, enum table_set set)
 {
+    const enum port_part which = part_of_set(set);
     vec_each (&rs->dirty, it) {
-        struct entry *entry = *it;
-        const struct slot_table *slots = slots_of(entry, set);
-        const uint32_t end = slots ? slots->n_slots : 0;
-        for (uint32_t i = slots ? port_kept_slots(as_port(entry), part_of_set(set)) : 0; i < end;
-             i++)
-            if (!slot_is_empty(&slots->slots[i]))
-                slot_element(rs, entry, set, ELEMENT_DELETE, i, NULL);
+        const struct slot_table *slots = slots_of(*it, set);
+        if (!slots)
+            continue;
+        encode_slots_going(rs, *it, set, port_emptied_slots(as_port(*it), which));
+        encode_slots_going(
+            rs, *it, set,
+            (struct slot_range){port_kept_slots(as_port(*it), which), slots->n_slots});
     }
     nft_batch_may_cut(&rs->batch);
 }

@@ -15,26 +15,46 @@ struct instance_entry {
 
 _Static_assert(sizeof(struct instance) == 8, "instances are hashed as bytes");
 
+/* Whether there are chains of a template for that number; 0: for none. */
+static bool has_chains(enum template_id template, unsigned long long key)
+{
+    switch (template) {
+    case TEMPLATE_PICK:
+    case TEMPLATE_LOCAL_PICK:
+        return key > 0 && key < EXACT_COUNTS;
+    case TEMPLATE_PICK_FROM:
+    case TEMPLATE_LOCAL_PICK_FROM:
+        return key > 0 && key <= MAX_BACKENDS && octave_of((uint32_t)key) == key;
+    case TEMPLATE_LEARN:
+        return key > 0 && key <= UINT32_MAX;
+    default:
+        return key == 0;
+    }
+}
+
 bool instance_of_chain(const char *chain, struct instance *instance)
 {
     static const struct {
         const char *name; /* or the prefix, before the number */
         enum template_id template;
-        uint32_t most; /* 0: no number */
-    } chains[] = {{"pick-", TEMPLATE_PICK, MAX_BACKENDS},
-                  {"local-pick-", TEMPLATE_LOCAL_PICK, MAX_BACKENDS},
-                  {"learn-", TEMPLATE_LEARN, UINT32_MAX},
-                  {"learn", TEMPLATE_AFFINITY, 0},
-                  {"source-ranges", TEMPLATE_SOURCE_RANGES, 0}};
+    } chains[] = {{"pick-", TEMPLATE_PICK},
+                  {"local-pick-", TEMPLATE_LOCAL_PICK},
+                  {"pick-from-", TEMPLATE_PICK_FROM},
+                  {"draw-from-", TEMPLATE_PICK_FROM},
+                  {"local-pick-from-", TEMPLATE_LOCAL_PICK_FROM},
+                  {"local-draw-from-", TEMPLATE_LOCAL_PICK_FROM},
+                  {"learn-", TEMPLATE_LEARN},
+                  {"learn", TEMPLATE_AFFINITY},
+                  {"source-ranges", TEMPLATE_SOURCE_RANGES}};
     for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++) {
         const char *number = chain + strlen(chains[i].name);
         unsigned long long key = 0;
         char *end = (char *)number;
         if (strncmp(chain, chains[i].name, strlen(chains[i].name)) != 0)
             continue;
-        if (chains[i].most > 0 && *number >= '1' && *number <= '9')
+        if (*number >= '1' && *number <= '9')
             key = strtoull(number, &end, 10);
-        if (*end == '\0' && key <= chains[i].most && (key > 0) == (chains[i].most > 0)) {
+        if (*end == '\0' && has_chains(chains[i].template, key)) {
             *instance = (struct instance){chains[i].template, (uint32_t)key};
             return true;
         }
@@ -42,10 +62,47 @@ bool instance_of_chain(const char *chain, struct instance *instance)
     return false;
 }
 
+bool instance_of_verdict(uint32_t key, const char *chain, struct instance *instance)
+{
+    if (!instance_of_chain(chain, instance))
+        return false;
+    if (instance->template != TEMPLATE_PICK_FROM && instance->template != TEMPLATE_LOCAL_PICK_FROM)
+        return true;
+    const bool local = instance->template == TEMPLATE_LOCAL_PICK_FROM;
+    *instance = (struct instance){local ? TEMPLATE_LOCAL_PICK : TEMPLATE_PICK, key};
+    return key >= EXACT_COUNTS && key <= MAX_BACKENDS;
+}
+
 bool instance_needs(struct instance instance, struct instance *other)
 {
-    *other = (struct instance){TEMPLATE_AFFINITY, 0};
-    return instance.template == TEMPLATE_LEARN;
+    const uint32_t octave = octave_of(instance.key);
+    switch (instance.template) {
+    case TEMPLATE_LEARN:
+        *other = (struct instance){TEMPLATE_AFFINITY, 0};
+        return true;
+    case TEMPLATE_PICK:
+        *other = (struct instance){TEMPLATE_PICK_FROM, octave};
+        return octave > 0;
+    case TEMPLATE_LOCAL_PICK:
+        *other = (struct instance){TEMPLATE_LOCAL_PICK_FROM, octave};
+        return octave > 0;
+    default:
+        return false;
+    }
+}
+
+bool instance_is_kept(struct instance instance)
+{
+    switch (instance.template) {
+    case TEMPLATE_PICK_FROM:
+    case TEMPLATE_LOCAL_PICK_FROM:
+        return true;
+    case TEMPLATE_PICK:
+    case TEMPLATE_LOCAL_PICK:
+        return octave_of(instance.key) == 0;
+    default:
+        return false;
+    }
 }
 
 static struct hash_key key_of(const struct hash_link *link)
@@ -75,7 +132,8 @@ static struct instance_entry *get(struct instances *instances, struct instance i
 static void change(struct instances *instances, struct instance_entry *entry, bool there,
                    uint32_t uses)
 {
-    instances->unused += (size_t)(there && !uses) - (size_t)(entry->there && !entry->uses);
+    if (!instance_is_kept(entry->instance))
+        instances->unused += (size_t)(there && !uses) - (size_t)(entry->there && !entry->uses);
     entry->there = there;
     entry->uses = uses;
     entry->idle = false;
@@ -131,7 +189,7 @@ void instances_look_for_idle(struct instances *instances, instance_vec *out)
     hash_table_each (&instances->entries, struct instance_entry, entry) {
         if (entry->idle)
             vec_push(out, entry->instance);
-        entry->idle = entry->there && !entry->uses;
+        entry->idle = entry->there && !entry->uses && !instance_is_kept(entry->instance);
     }
     instances_sort(out);
 }

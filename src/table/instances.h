@@ -21,15 +21,23 @@ typedef VEC(struct instance) instance_vec;
 /* The instances in a table, and their use counts. Starts zeroed. */
 struct instances {
     struct hash_table entries;
-    size_t unused; /* how many exist without being used */
+    size_t unused; /* how many exist without being used, and are not kept */
 };
 
 /** The instance that a kernel chain belongs to, by its name. False for chains of the fixed part and
  * unknown ones. */
 bool instance_of_chain(const char *chain, struct instance *instance);
 
+/** Likewise the one that an element of a verdict map belongs to, by its key and the chain that it
+ * leads to. */
+bool instance_of_verdict(uint32_t key, const char *chain, struct instance *instance);
+
 /** Whether an instance builds on another one; @other is that one. */
 bool instance_needs(struct instance instance, struct instance *other);
+
+/** Whether an instance stays in the table once it is there: its chains look into a map of slots, so
+ * that it costs the kernel a walk over all of them to add it again. */
+bool instance_is_kept(struct instance instance);
 
 bool instances_have(const struct instances *instances, struct instance instance);
 /** False if it exists already. */
@@ -44,7 +52,8 @@ void instances_use(struct instances *instances, struct instance instance, bool m
 /** Sets the existing instances to exactly those of @found. */
 void instances_become(struct instances *instances, const instance_vec *found);
 
-/** Returns, sorted, the unused instances that were also unused at the last check. */
+/** Returns, sorted, the unused instances that were also unused at the last check, but for those
+ * that are kept. */
 void instances_look_for_idle(struct instances *instances, instance_vec *out);
 
 /** Appends all existing instances to @out; with @used, all used ones, whether they exist or not. */

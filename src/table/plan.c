@@ -404,6 +404,18 @@ uint32_t port_kept_slots(const struct port_entry *port, enum port_part which)
     return slots->n_slots - trimmed;
 }
 
+struct slot_range port_emptied_slots(const struct port_entry *port, enum port_part which)
+{
+    const struct slot_table *slots = port_slots(port, which);
+    struct slot_range emptied = {0, 0};
+    if (!slots || !slots->change || !port_needs(port, which) || slots->n_desired < EXACT_COUNTS)
+        return emptied;
+    const uint32_t kept = port_kept_slots(port, which), drawn = drawn_slots(slots->n_desired);
+    if (slots->n_desired < kept)
+        emptied = (struct slot_range){slots->n_desired, drawn < kept ? drawn : kept};
+    return emptied;
+}
+
 size_t port_leftovers(const struct port_entry *port)
 {
     size_t n = unreached_slots(port, PART_ALL) + unreached_slots(port, PART_LOCAL);

@@ -340,10 +340,11 @@ static void free_repair(struct repair *r)
     free_items(&r->found);
 }
 
-static void expect_instance(struct repair *r, const char *chain)
+static void expect_instance(struct repair *r, const struct item *found)
 {
     struct instance instance;
-    bool is_one = instance_of_chain(chain, &instance);
+    bool is_one = found->map ? instance_of_verdict(found->key, found->text, &instance)
+                             : instance_of_chain(found->name, &instance);
     while (is_one) {
         vec_push(&r->instances, instance);
         is_one = instance_needs(instance, &instance);
@@ -354,7 +355,7 @@ static void expect_instance(struct repair *r, const char *chain)
 static void expect(struct repair *r)
 {
     vec_each (&r->found, item)
-        expect_instance(r, item->map ? item->text : item->name);
+        expect_instance(r, item);
     instances_sort(&r->instances);
     layout_free(&r->layout);
     free_items(&r->expected);
@@ -462,11 +463,42 @@ static int rewrite(const struct repair *r, struct nft_socket *socket, struct rul
     return result;
 }
 
+/* Whether a verdict is to lead to a chain that does not exist, where it leads to another one now.
+ */
+static bool leads_to_new_chains(const struct repair *r)
+{
+    vec_each (&r->expected, item)
+        if (item->map && find(&r->found, item->name) && !have(&r->found, item) &&
+            !find(&r->found, item->text))
+            return true;
+    return false;
+}
+
+/* Adds chains ahead of verdicts that lead to them: see commit_instances(). If the kernel rejects
+ * that, the rest adds them. */
+static int add_new_chains(struct repair *r, struct nft_socket *socket, struct error *err)
+{
+    struct nft_batch batch;
+    struct error rejected = {0};
+    nft_batch_init(&batch, r->ruleset->family, RULESET_TABLE);
+    vec_each (&r->layout.chains, chain)
+        if (!chain->hook && !find(&r->found, chain->name))
+            nft_batch_add_chain(&batch, chain->chain);
+    vec_each (&r->layout.chains, chain)
+        if (!chain->hook && !find(&r->found, chain->name))
+            program_rules(chain, &batch);
+    nft_batch_finish(&batch);
+    nft_socket_commit(socket, &batch, &rejected);
+    nft_batch_release(&batch);
+    error_clear(&rejected);
+    return read_both(r, socket, err);
+}
+
 /* @strangers_stay: whether foreign chains could not be deleted. */
 static int repair(struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
                   bool *strangers_stay, struct error *err)
 {
-    if (read_both(r, socket, err))
+    if (read_both(r, socket, err) || (leads_to_new_chains(r) && add_new_chains(r, socket, err)))
         return -1;
     vec_each (&r->expected, item)
         done->verdicts += item->map != NULL;

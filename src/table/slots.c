@@ -351,7 +351,17 @@ void slots_make_plan(struct slot_table *table)
 
 /* ---- commits ---- */
 
-void slots_apply(struct slot_table *table)
+static void drop_slots(struct slot_table *table, struct slot_range range)
+{
+    if (range.from == range.to)
+        return;
+    if (range.to == table->n_slots)
+        table->n_slots = range.from;
+    else
+        memset(table->slots + range.from, 0, (range.to - range.from) * sizeof(*table->slots));
+}
+
+void slots_apply(struct slot_table *table, struct slot_range emptied)
 {
     const size_t n_added = slots_added(table);
     struct slot_change *change = table->change;
@@ -368,6 +378,7 @@ void slots_apply(struct slot_table *table)
         memcpy(table->slots + table->n_slots, change->plan.added, n_added * sizeof(*table->slots));
     }
     table->n_slots += (uint32_t)n_added;
+    drop_slots(table, emptied);
     drop_change(table);
 }
 

@@ -66,7 +66,7 @@ struct slot_change {
 /* Starts zeroed. */
 struct slot_table {
     struct backend *slots; /* in the kernel */
-    uint32_t n_slots;      /* at least the count; after adoption some may be empty */
+    uint32_t n_slots;      /* at least the count; some may be empty, see slots_apply() */
     uint32_t n_desired;
     uint32_t n_trimmed;         /* slots at the end that a commit deletes: see port_kept_slots() */
     struct slot_change *change; /* NULL: the first n_desired slots are as desired */
@@ -103,8 +103,13 @@ static inline size_t slots_added(const struct slot_table *table)
     return table->n_desired > table->n_slots ? table->n_desired - table->n_slots : 0;
 }
 
-/** Records the plan as applied. Slots beyond the new count remain. */
-void slots_apply(struct slot_table *table);
+struct slot_range {
+    uint32_t from, to;
+};
+
+/** Records the plan as applied, and the slots in @emptied as deleted. Others beyond the new count
+ * remain. */
+void slots_apply(struct slot_table *table, struct slot_range emptied);
 
 /** Forgets the slots in the kernel. Call slots_list() first. */
 void slots_forget(struct slot_table *table);

@@ -429,6 +429,10 @@ bool port_is_affine(const struct port_entry *port);
 /** How many slots of a part remain after this commit. */
 uint32_t port_kept_slots(const struct port_entry *port, enum port_part which);
 
+/** The existing slots of a part that a planned commit empties: beyond the new count, where its
+ * chain draws (octave_of()). */
+struct slot_range port_emptied_slots(const struct port_entry *port, enum port_part which);
+
 /** The number of elements of @port that trims have to delete. */
 size_t port_leftovers(const struct port_entry *port);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "template.h"
 
+#include "element.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +23,8 @@ const char *nft_family_name(enum family family)
 TEMPLATE(base);
 TEMPLATE(pick);
 TEMPLATE(local_pick);
+TEMPLATE(pick_from);
+TEMPLATE(local_pick_from);
 TEMPLATE(source_ranges);
 TEMPLATE(affinity);
 TEMPLATE(learn);
@@ -30,6 +34,8 @@ const struct template templates[TEMPLATE_COUNT] = {
     [TEMPLATE_BASE] = {"base.nft", nft_template_base},
     [TEMPLATE_PICK] = {"pick.nft", nft_template_pick},
     [TEMPLATE_LOCAL_PICK] = {"local-pick.nft", nft_template_local_pick},
+    [TEMPLATE_PICK_FROM] = {"pick-from.nft", nft_template_pick_from},
+    [TEMPLATE_LOCAL_PICK_FROM] = {"local-pick-from.nft", nft_template_local_pick_from},
     [TEMPLATE_SOURCE_RANGES] = {"source-ranges.nft", nft_template_source_ranges},
     [TEMPLATE_AFFINITY] = {"affinity.nft", nft_template_affinity},
     [TEMPLATE_LEARN] = {"learn.nft", nft_template_learn},
@@ -58,7 +64,7 @@ struct variable {
 };
 
 /* The first two are for lines that are repeated. */
-enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 14 };
+enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 17 };
 
 struct parser {
     struct layout *layout;
@@ -333,6 +339,8 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
 {
     char *n = xasprintf("%u", vars->n);
     char *key = xasprintf("%x:%x", vars->n >> 16, vars->n & UINT16_MAX);
+    char *twice = xasprintf("%u", 2 * vars->n);
+    char *octave = octave_of(vars->n) ? xasprintf("%u", octave_of(vars->n)) : NULL;
     struct parser p = {
         .layout = layout,
         .family = vars->family,
@@ -350,10 +358,15 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"count_services", vars->count_services},
                       {"count_endpoints", vars->count_endpoints},
                       {"n", n},
-                      {"key", key}}};
+                      {"key", key},
+                      {"twice", twice},
+                      {"octave", octave},
+                      {"exact", octave ? NULL : ""}}};
     const int result = parse_text(&p, from);
     free(n);
     free(key);
+    free(twice);
+    free(octave);
     return result;
 }
 

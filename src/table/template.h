@@ -64,7 +64,9 @@ struct layout_vars {
     const char *reject;       /* ${reject}: "reject" */
     /* ${count_services}, ${count_endpoints}: "" to count connections. */
     const char *count_services, *count_endpoints;
-    uint32_t n; /* ${n}: 10; ${key}: the same as classid "0:a" */
+    /* ${n}: 10; ${key}: the same as classid "0:a"; ${twice}: 20. ${octave}: octave_of(), unset if
+     * that is 0; ${exact}: "" then. */
+    uint32_t n;
 };
 
 /* A template: its file name in nft-templates/ and its text. */
@@ -76,6 +78,8 @@ struct template
 /* All templates, the fixed part of the table first. */
 enum template_id {
     TEMPLATE_BASE,
+    TEMPLATE_PICK_FROM,
+    TEMPLATE_LOCAL_PICK_FROM,
     TEMPLATE_PICK,
     TEMPLATE_LOCAL_PICK,
     TEMPLATE_SOURCE_RANGES,

@@ -11,6 +11,8 @@ nft_template_\name:
     template base, "base.nft"
     template pick, "pick.nft"
     template local_pick, "local-pick.nft"
+    template pick_from, "pick-from.nft"
+    template local_pick_from, "local-pick-from.nft"
     template source_ranges, "source-ranges.nft"
     template affinity, "affinity.nft"
     template learn, "learn.nft"

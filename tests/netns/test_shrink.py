@@ -21,6 +21,8 @@ STATES = ["abc", "ab", "abc", "bc", "abcd", "d", "abc", "c", "abcd", "bd", "cd",
 CHANGES = 2000
 PACKETS = 100_000_000  # as many as the sender takes: it is ended before
 COUNTS = 250  # of backends
+# Across the powers of two from which on numbers share a chain, and far up and down.
+AROUND_OCTAVES = [31, 32, 33, 32, 31, 63, 64, 65, 64, 63, 127, 129, 128, 33, 200, 40, 1, 65, 2, 250, 31]
 REPLACEMENTS = 20  # of the table, or of its rules
 LEAST_RATE = 50  # packets for each change, or it would prove little
 TRIM_EVERY = 300  # changes; then slots that are not in use have time to go
@@ -133,27 +135,51 @@ def test_counts_go_up_and_down(proxy):
     assert witness.found > LEAST_RATE * CHANGES
 
 
-def picks(lab: Lab) -> int:
-    return lab.node.run("nft", "list", "chains", "ip").stdout.count("pick-")
+def picks(lab: Lab) -> set[str]:
+    return set(re.findall(r"chain ((?:local-)?pick-\S+)", lab.node.run("nft", "list", "chains", "ip").stdout))
+
+
+def verdicts(lab: Lab) -> str:
+    return lab.node.run("nft", "list", "map", "ip", "kube-nftd", "picks").stdout
 
 
 def test_counts_that_the_table_never_had(proxy):
-    """Each makes a chain, and all of them go when they are not in use any more."""
+    """Each below 32 makes a chain, larger ones share some, and these stay. For each larger one there is a verdict, which
+    goes when it is not in use any more."""
+    webs = two_services(proxy)
+    changer = Changer(proxy, webs)
+    addresses = [f"10.244.0.{number}" for number in range(1, COUNTS + 1)]
+    changer.put(addresses[:1])
+    chains = {f"{kind}pick-{number}" for kind in ("", "local-") for number in range(1, 32)}
+    chains |= {f"{kind}pick-from-{number}" for kind in ("", "local-") for number in (32, 64, 128) if number <= COUNTS}
+    with Witness(proxy.lab, webs) as witness:
+        for number in range(2, COUNTS + 1):
+            changer.put(addresses[:number])
+        changer.put(addresses[:1])
+        wait_for(lambda: len(re.findall("goto", verdicts(proxy.lab))) == 31, "verdicts that nothing uses go", 40)
+        assert picks(proxy.lab) == chains
+    gone = map(int, re.findall(r" deleted unused chains instances=(\d+)", proxy.daemon.log()))
+    assert sum(gone) >= len(webs) * (COUNTS - 31)
+    print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
+    assert witness.missed == 0
+    assert witness.found > LEAST_RATE * COUNTS
+
+
+def test_counts_around_powers_of_two(proxy):
+    """From 32 on, those of the same octave share a chain, which draws again where no slot is."""
     webs = two_services(proxy)
     changer = Changer(proxy, webs)
     addresses = [f"10.244.0.{number}" for number in range(1, COUNTS + 1)]
     changer.put(addresses[:1])
     with Witness(proxy.lab, webs) as witness:
-        few = picks(proxy.lab)
-        for number in range(2, COUNTS + 1):
-            changer.put(addresses[:number])
-        changer.put(addresses[:1])
-        wait_for(lambda: picks(proxy.lab) == few, "chains that nothing uses go", 40)
-    gone = map(int, re.findall(r" deleted unused chains instances=(\d+)", proxy.daemon.log()))
-    assert sum(gone) >= len(webs) * (COUNTS - 1)
-    print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
+        for number in range(200):
+            n = AROUND_OCTAVES[number % len(AROUND_OCTAVES)]
+            changer.put(addresses[number % 7 : number % 7 + n] if n < 240 else addresses)
+            if number % TRIM_EVERY == 50:
+                time.sleep(TRIM_SECONDS)
+    print(f"{changer.shrinks} shrinks of {len(webs)} services under {witness.found} new flows")
     assert witness.missed == 0
-    assert witness.found > LEAST_RATE * COUNTS
+    assert witness.found > LEAST_RATE * 200
 
 
 OTHERS = {"other settings": "rewrote rules", "another version": "replacing a table that has other maps or sets"}
@@ -184,6 +210,43 @@ def test_a_table_of_others(lab, tmp_path, monkeypatch, predecessor):
         assert proxy.daemon.log().count(f" family=ip {OTHERS[predecessor]} ") == REPLACEMENTS
         assert witness.missed == 0
         assert witness.found > LEAST_RATE * REPLACEMENTS
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()
+
+
+def with_a_chain_for_each_number(dump: str) -> str:
+    """As the version before made the table, with the same elements."""
+    old = re.sub(r" chain (local-)?pick-from-32 {.*?}\n", "", dump, flags=re.DOTALL)
+    old = re.sub(r" chain (local-)?draw-from-32 {", r" chain \1pick-40 {", old)
+    old = re.sub(r": goto (local-)?pick-from-32\b", r": goto \1pick-40", old).replace("mod 64 ", "mod 40 ")
+    assert old.count("pick-40") == 4 and "from-32" not in re.sub("#.*", "", old)
+    return old
+
+
+def test_a_table_with_a_chain_for_each_number(lab, tmp_path):
+    """Its elements stay, and no packet is lost while they are led to other chains."""
+    proxy = Proxy(lab, tmp_path, "--table-owner", "off")
+    proxy.daemon.start()
+    found = 0
+    try:
+        webs = two_services(proxy)
+        Changer(proxy, webs).put([f"10.244.0.{number}" for number in range(1, 41)])
+        dump = daemon.call(
+            lab.node, "--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a", "--dump-rules"
+        ).stdout
+        for _ in range(REPLACEMENTS):
+            proxy.daemon.stop()
+            lab.node.run("nft", "-f", "-", stdin=with_a_chain_for_each_number(dump))
+            with Witness(lab, webs) as witness:
+                proxy.daemon.start()
+                assert picks(lab) == {"pick-from-32", "local-pick-from-32"}
+            assert witness.missed == 0
+            found += witness.found
+        print(f"{REPLACEMENTS} replacements under {found} new flows")
+        assert proxy.daemon.log().count(" family=ip rewrote rules ") == REPLACEMENTS
+        assert " replacing " not in proxy.daemon.log()
+        assert found > LEAST_RATE * REPLACEMENTS
     finally:
         print(proxy.daemon.last_words())
         proxy.close()

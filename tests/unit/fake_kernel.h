@@ -14,11 +14,11 @@
  *  - one that gets session affinity leads to a service port with a timeout, and the learner for
  *    that,
  *  - a number in ports or local_ports is of its service port, and has its chain in picks and all
- *    the slots that it reaches,
+ *    the slots that it reaches, but no slot beyond it that this chain draws,
  *  - such a number, unless it makes way for a refusal, is deleted only when no frontend has led to
  *    it for RULESET_TRIM_DELAY,
  *  - a slot is deleted only when no number, or no frontend that leads to that, has reached it for
- *    RULESET_TRIM_DELAY,
+ *    RULESET_TRIM_DELAY, or when it is beyond its number, but drawn,
  *  - a number in affinity_numbers is of that service port, and no other backend has it,
  *  - a list of sources stays when the last frontend is led to another one; it goes later, but for
  *    what another program put there,
@@ -69,6 +69,9 @@ struct fake_route {
     enum fake_fate fate;
     size_t n; /* 0 unless balanced */
     struct fake_destination *to;
+    /* Numbers that are drawn first; if some are drawn again, how often, and how many the last time.
+     */
+    unsigned choices, most_draws, last_choices;
 };
 
 /* What the transactions in force have done since the last fake_kernel_forget_counts(). */
@@ -190,8 +193,9 @@ void fake_kernel_sources(const struct frontend *frontend, range_vec *out);
 
 /**
  * What becomes of a packet to @frontend: it is sent through the rules themselves, once for each
- * random number. Destinations are in the order of slots; just one if a record in affinity leads
- * there. Records are not written. Release with fake_route_free().
+ * random number, which is also what is drawn again. Destinations are in the order of slots, those
+ * of numbers that are drawn again only if no other leads there; just one if a record in affinity
+ * leads there. Records are not written. Release with fake_route_free().
  */
 struct fake_route fake_kernel_route(const struct frontend *frontend,
                                     const struct fake_client *client);

@@ -34,7 +34,8 @@ struct machine {
     const struct fake_table *table;
     const struct fake_rule *rule; /* that is run */
     struct packet packet;
-    unsigned choice, choices; /* of a random number; how many there are */
+    unsigned choice, choices;     /* of a random number; how many there are */
+    unsigned draws, last_choices; /* of such numbers; how many there were the last time */
     uint8_t registers[REGISTERS];
     int verdict;
     char chain[FAKE_NAME_SIZE]; /* of a jump or goto */
@@ -163,9 +164,12 @@ static void run_fib(struct machine *m, const struct nftnl_expr *expr)
 
 static void run_numgen(struct machine *m, const struct nftnl_expr *expr)
 {
-    const uint32_t number = nftnl_expr_get_u32(expr, NFTNL_EXPR_NG_OFFSET) + m->choice;
-    m->choices = u32(expr, NFTNL_EXPR_NG_MODULUS);
-    FAKE_ASSERT(m->choice < m->choices);
+    const uint32_t modulus = u32(expr, NFTNL_EXPR_NG_MODULUS);
+    const uint32_t number = nftnl_expr_get_u32(expr, NFTNL_EXPR_NG_OFFSET) + m->choice % modulus;
+    if (m->draws++ == 0)
+        m->choices = modulus;
+    m->last_choices = modulus;
+    FAKE_ASSERT(m->choice < m->choices && modulus <= m->choices);
     store(m, u32(expr, NFTNL_EXPR_NG_DREG), &number, sizeof(number));
 }
 
@@ -366,6 +370,29 @@ static struct fake_destination destination_of(const struct packet *packet)
     return to;
 }
 
+static bool leads_there(const struct fake_route *route, const struct fake_destination *to)
+{
+    for (size_t i = 0; i < route->n; i++)
+        if (backend_equal(&route->to[i].backend, &to->backend) && route->to[i].mark == to->mark &&
+            route->to[i].masqueraded == to->masqueraded)
+            return true;
+    return false;
+}
+
+/* Numbers that are drawn again lead to where others led, else they count like any other. */
+static void add_destination(struct fake_route *route, const struct machine *m)
+{
+    const struct fake_destination to = destination_of(&m->packet);
+    if (m->draws > 1) {
+        route->most_draws = m->draws;
+        route->last_choices = m->last_choices;
+        if (leads_there(route, &to))
+            return;
+    }
+    route->to = xreallocarray(route->to, route->n + 1, sizeof(*route->to));
+    route->to[route->n++] = to;
+}
+
 struct fake_route fake_follow(const struct fake_table *table, const struct frontend *to,
                               const struct fake_client *from)
 {
@@ -378,9 +405,9 @@ struct fake_route fake_follow(const struct fake_table *table, const struct front
             ck_abort_msg("fate %d, then %d", route.fate, fate);
         route.fate = fate;
         choices = m.choices > 0 ? m.choices : 1;
-        route.to = xreallocarray(route.to, i + 1, sizeof(*route.to));
-        route.to[i] = destination_of(&m.packet);
-        route.n = fate == FAKE_BALANCED ? i + 1 : 0;
+        if (fate == FAKE_BALANCED)
+            add_destination(&route, &m);
     }
+    route.choices = choices;
     return route;
 }

@@ -73,6 +73,11 @@ static const struct layout_vars configurations[] = {
 /* The instances for @n backends and for an affinity of @n seconds. */
 static void add_instances(struct layout_vars vars, unsigned n)
 {
+    vars.n = octave_of(n);
+    if (vars.n) {
+        case_layout(TEMPLATE_PICK_FROM, &vars);
+        case_layout(TEMPLATE_LOCAL_PICK_FROM, &vars);
+    }
     vars.n = n;
     case_layout(TEMPLATE_PICK, &vars);
     case_layout(TEMPLATE_LOCAL_PICK, &vars);

@@ -87,7 +87,7 @@ TESTS(more_backends_than_fit, unit_long(FAMILY_COUNT))
     commit();
     ck_assert(!change(2, 1, MAX_BACKENDS - 1, 1, MAX_BACKENDS + 1));
     ck_assert(change(2, 1, MAX_BACKENDS - 1, 0, MAX_BACKENDS));
-    commit_sends(2, 2); /* into the one that is to be trimmed */
+    commit_sends(2, 1); /* into the one that is empty */
     check(2, 0, MAX_BACKENDS);
 }
 
@@ -125,6 +125,172 @@ TESTS(more_backends_than_numbers, unit_long(FAMILY_COUNT))
         ck_assert_uint_eq(fake_kernel_size(family, "local_affinity_backends"), 1 + times);
     }
     free(many);
+}
+
+/* ---- an octave of numbers shares a chain ---- */
+
+/* By traffic policy Cluster, Local, and with affinity. */
+enum kind { KIND_CLUSTER, KIND_LOCAL, KIND_AFFINE, KINDS };
+
+static void set_kind(enum kind kind, unsigned first, unsigned n)
+{
+    struct backend *backends = xcalloc(n, sizeof(*backends));
+    const bool local = kind == KIND_LOCAL;
+    const struct port_route port = {.has_any = true,
+                                    .needs_cluster = !local,
+                                    .needs_local = local,
+                                    .backends = backends,
+                                    .n_backends = local ? 0 : n,
+                                    .local_backends = local ? backends : NULL,
+                                    .n_local = local ? n : 0,
+                                    .affinity_timeout = kind == KIND_AFFINE ? 60 : 0};
+    const struct route route = {.port = 1, .local = local, .affine = kind == KIND_AFFINE};
+    const struct frontend f = frontend(1);
+    for (unsigned i = 0; i < n; i++)
+        backends[i] = backend(first + i);
+    ruleset_set_port(ruleset, 1, &port);
+    ruleset_set(ruleset, &f, &route);
+    free(backends);
+}
+
+/* How much more than a fair share the backend in slot @at of @n gets, as a fraction, if numbers are
+ * drawn as @route says. */
+static double excess(const struct fake_route *route, unsigned n, unsigned at)
+{
+    double missed = 1;
+    for (unsigned i = 1; i < route->most_draws; i++)
+        missed *= 1 - (double)n / route->choices;
+    const double last = at < route->last_choices ? missed / route->last_choices : 0;
+    return ((1 - missed) / n + last) * n - 1;
+}
+
+/* Whatever a packet's random numbers are, it gets to one of the backends; and each gets as many. */
+static void check_packets(unsigned first, unsigned n)
+{
+    const struct frontend f = frontend(1);
+    struct fake_route route = fake_kernel_route(&f, &(struct fake_client){.interface = "eth0"});
+    unsigned char *met = xcalloc(n, 1);
+    ck_assert_int_eq(route.fate, FAKE_BALANCED);
+    ck_assert_uint_eq(route.n, n);
+    ck_assert_uint_eq(route.choices, drawn_slots(n));
+    for (unsigned i = 0; i < n; i++) {
+        const uint8_t *address = route.to[i].backend.address.bytes;
+        const unsigned number = address[2] * 256u + address[3] - first;
+        ck_assert(number < n && !met[number]);
+        met[number] = 1;
+    }
+    ck_assert_int_eq(route.most_draws > 0, route.choices > n);
+    if (route.most_draws > 0) {
+        ck_assert_uint_le(route.last_choices, n); /* so there is always one */
+        ck_assert_double_eq_tol(excess(&route, n, 0), 0, 0.002);
+        ck_assert_double_eq_tol(excess(&route, n, n - 1), 0, 0.002);
+    }
+    fake_route_free(&route);
+    free(met);
+}
+
+static size_t slots_there(enum kind kind)
+{
+    return fake_kernel_size(family, kind == KIND_LOCAL ? "local_endpoints" : "endpoints");
+}
+
+static const unsigned counts[] = {1, 31, 32, 33, 63, 64, 65, 300};
+
+struct step {
+    enum kind kind;
+    unsigned from, to;
+};
+
+#define STEPS (KINDS * COUNT(counts) * COUNT(counts))
+
+static struct step step_of(unsigned i)
+{
+    begin(i % FAMILY_COUNT);
+    return (struct step){(enum kind)(i % KINDS), counts[i / KINDS % COUNT(counts)],
+                         counts[i / KINDS / COUNT(counts)]};
+}
+
+TESTS(from_one_count_to_another, STEPS)
+{
+    const struct step it = step_of((unsigned)_i);
+    const bool same =
+        octave_of(it.from) ? octave_of(it.from) == octave_of(it.to) : it.from == it.to;
+    set_kind(it.kind, 0, it.from);
+    commit();
+    check_packets(0, it.from);
+    fake_kernel_forget_counts();
+    set_kind(it.kind, 1, it.to);
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->chains, same ? 0 : octave_of(it.to) ? 2 : 1);
+    ck_assert_uint_eq(fake_kernel_counts()->verdicts, it.from != it.to);
+    check_packets(1, it.to);
+    set_kind(it.kind, 0, it.from);
+    commit(); /* before what is left is trimmed */
+    check_packets(0, it.from);
+    set_kind(it.kind, 2, it.to);
+    settle();
+    check_packets(2, it.to);
+    ck_assert_uint_eq(slots_there(it.kind), it.to);
+    restart();
+    set_kind(it.kind, 2, it.to);
+    commit_sends(0, 0);
+    check_packets(2, it.to);
+}
+
+/* While slots wait for a trim, which the next daemon must not leave where they are drawn. */
+TESTS(a_count_changes_at_a_restart, STEPS)
+{
+    const struct step it = step_of((unsigned)_i);
+    set_kind(it.kind, 0, 400);
+    commit();
+    set_kind(it.kind, 0, it.from);
+    commit();
+    restart();
+    set_kind(it.kind, 0, it.to);
+    commit();
+    check_packets(0, it.to);
+    settle();
+    check_packets(0, it.to);
+    ck_assert_uint_eq(slots_there(it.kind), it.to);
+}
+
+static const unsigned large[] = {16383, 16384, 16385, MAX_BACKENDS};
+
+TESTS(large_counts, unit_long(COUNT(large)))
+{
+    begin(FAMILY_IPV4);
+    set_kind(KIND_CLUSTER, 0, large[_i]);
+    commit();
+    check_packets(0, large[_i]);
+    const uint32_t changed = large[_i] == MAX_BACKENDS ? large[_i] - 1 : large[_i] + 1;
+    set_kind(KIND_CLUSTER, 0, changed);
+    commit();
+    check_packets(0, changed);
+}
+
+/* What looks into the map of slots stays: to make it again, the kernel would walk all of them. */
+EACH_FAMILY(chains_that_draw_are_kept)
+{
+    begin(_i);
+    for (unsigned n = 1; n < 130; n++) {
+        set(1, 0, n);
+        commit();
+    }
+    for (int turns = 0; turns < 3 && ruleset->collect_time != 0; turns++) {
+        now = ruleset->collect_time;
+        commit();
+    }
+    ck_assert(ruleset->collect_time == 0);
+    ck_assert(fake_kernel_has_chain(family, "pick-7") &&
+              fake_kernel_has_chain(family, "pick-from-32") &&
+              fake_kernel_has_chain(family, "draw-from-64"));
+    fake_kernel_forget_counts();
+    for (unsigned n = 1; n < 130; n++) {
+        set(1, 0, n);
+        commit();
+    }
+    ck_assert_uint_eq(fake_kernel_counts()->chains, 0);
+    ck_assert_uint_eq(fake_kernel_counts()->verdicts, 128 - 31); /* but that of 129 */
 }
 
 /* ---- what is trimmed goes in pieces ---- */
