@@ -271,20 +271,26 @@ static void check_counts(const struct step *step, const struct fake_part *part)
                 check_slots_of(step, part, e, fake_port(e->data), step->cuts);
 }
 
-/* Whether a slot is beyond the count, where packets would draw it nevertheless. */
-static bool is_beyond(const struct fake_table *table, const struct fake_part *part,
-                      const struct fake_element *slot)
+static bool is_drawn_in_vain(uint32_t slot, uint32_t count)
+{
+    return slot >= count && slot < drawn_slots(count);
+}
+
+/* Whether a slot is beyond a count, where packets would draw it nevertheless. */
+static bool is_beyond(const struct fake_table *table, const struct leads *leads,
+                      const struct fake_part *part, const struct fake_element *slot)
 {
     const uint32_t port = fake_port(slot->key), at = fake_u32(slot->key + sizeof(port));
-    const uint32_t count = fake_count(fake_find_port(table, part->ports, port));
-    return at >= count && at < drawn_slots(count);
+    const uint32_t own = part == &fake_parts[0] ? leads->counts[port >> PORT_LOW_BITS] : 0;
+    return is_drawn_in_vain(at, own) ||
+           (is_led_to(leads, part, port) &&
+            is_drawn_in_vain(at, fake_count(fake_find_port(table, part->ports, port))));
 }
 
 static void check_drawn(const struct step *step, const struct fake_part *part)
 {
     hash_table_each (fake_elements(step->after, part->endpoints), const struct fake_element, e)
-        if (!e->foreign && !step->cuts && is_beyond(step->after, part, e) &&
-            is_led_to(step->leads_after, part, fake_port(e->key)))
+        if (!e->foreign && !step->cuts && is_beyond(step->after, step->leads_after, part, e))
             step->violated("a slot beyond its count is drawn", e);
 }
 
@@ -302,7 +308,8 @@ static bool is_reached(const struct fake_table *table, const struct leads *leads
 static void check_slots_outlive(const struct step *step, const struct fake_part *part)
 {
     hash_table_each (fake_elements(step->before, part->endpoints), const struct fake_element, e) {
-        if (fake_find_like(step->after, part->endpoints, e) || is_beyond(step->after, part, e))
+        if (fake_find_like(step->after, part->endpoints, e) ||
+            is_beyond(step->after, step->leads_after, part, e))
             continue;
         if (is_reached(step->before, step->leads_before, part, e))
             step->violated("a slot went with its count", e);

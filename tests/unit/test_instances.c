@@ -30,9 +30,11 @@ TEST(each_chain_tells_of_its_instance)
 TEST(each_verdict_tells_of_its_instance)
 {
     static const struct instance instances[] = {
-        {TEMPLATE_PICK, 1},        {TEMPLATE_PICK, 31},          {TEMPLATE_PICK, 32},
-        {TEMPLATE_PICK, 63},       {TEMPLATE_PICK, 64},          {TEMPLATE_PICK, MAX_BACKENDS},
-        {TEMPLATE_LOCAL_PICK, 31}, {TEMPLATE_LOCAL_PICK, 32767}, {TEMPLATE_LEARN, 86400}};
+        {TEMPLATE_PICK, 1},        {TEMPLATE_PICK, 31},
+        {TEMPLATE_PICK, 32},       {TEMPLATE_PICK, 63},
+        {TEMPLATE_PICK, 64},       {TEMPLATE_PICK, MAX_BACKENDS},
+        {TEMPLATE_LOCAL_PICK, 31}, {TEMPLATE_LOCAL_PICK, MAX_BACKENDS},
+        {TEMPLATE_LEARN, 86400}};
     begin(FAMILY_IPV4);
     for (size_t i = 0; i < COUNT(instances); i++) {
         struct layout layout = {.sets = {0}};
