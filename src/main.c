@@ -214,7 +214,7 @@ static int run(const struct options *options, const struct service_manager *mana
                struct error *err)
 {
     if (options->help) {
-        options_usage(stdout);
+        options_usage(options, stdout);
         return 0;
     }
     if (options->version)

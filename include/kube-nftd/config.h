@@ -60,6 +60,8 @@ enum command {
     COMMAND_CLEANUP,            /* or --cleanup */
     COMMAND_CLEANUP_KUBE_PROXY, /* --cleanup-kube-proxy */
     COMMAND_INIT_ONLY,          /* --init-only */
+    COMMAND_HELP,
+    COMMAND_VERSION,
 };
 
 enum detect_local_mode {
@@ -82,7 +84,7 @@ enum count_connections {
 
 enum version_request { VERSION_NONE, VERSION_FULL, VERSION_RAW };
 
-enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME };
+enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME, OUTPUT_YAML };
 
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
@@ -132,7 +134,9 @@ struct options {
     int oom_score_adj;
     struct conntrack_settings conntrack;
     enum command command;
-    char *subject;    /* the command's argument: what to explain, or a pattern to list */
+    char *subject;   /* the command's argument: what to explain, or a pattern to list */
+    char *namespace; /* of the subject; NULL: it is in the subject */
+    bool all_namespaces;
     bool explain_all; /* every endpoint */
     enum output_format output;
     bool once; /* top prints one sample */
@@ -170,7 +174,8 @@ int options_write(const struct options *options, struct error *err);
 
 void options_log_notes(const struct options *options);
 
-void options_usage(FILE *out);
+/** Prints help for options->command, or for all if that is COMMAND_HELP or the daemon. */
+void options_usage(const struct options *options, FILE *out);
 
 /** The name of this node's Node object: @override, or the host name if NULL; trimmed and lowercased
  * (docs/behaviour.md 1.4). The caller frees it. NULL with an error if the result is empty. */

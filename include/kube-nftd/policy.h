@@ -157,6 +157,9 @@ struct service_port_ref port_state_ref(const struct port_state *port);
  * must not be removed. */
 char *port_state_name(const struct port_state *port);
 
+/** The endpoint counts of @port: those of the last decision plus the deltas since. */
+struct selection_counts port_counts(const struct port_state *port);
+
 /* The role of a frontend's address for the service port; a bit each, since it can have several. */
 enum claim_kind {
     CLAIM_CLUSTER_IP = 1 << 0,

@@ -204,12 +204,15 @@ char *facts_print(const cJSON *facts);
  *
  *     {path}           the value at that path ("a.b"); {} is the item itself; lists get commas
  *     {path|other}     the value, or other if there is none
+ *     {5:path}         of a list, the first 5 values, and how many more there are
  *     [path?text]      text, if there is a value; [!path?text], if there is none;
  *                      [path=word?text], if it is that word
  *
  * where false, 0, "" and empty lists count as no value, although {path} prints 0. Sections may be
  * nested. An item whose line comes out empty is not printed. Lines of a list that contain tabs form
- * a table; VIEW_... are terminal styles. Control characters in values become '?'.
+ * a table; VIEW_... are terminal styles. Control characters in values become '?'. On a terminal,
+ * other lines are broken between words, as is the last cell of a table's line; columns are cut or
+ * left out as they say, and the table says so.
  */
 
 #define VIEW_BOLD "\1"
@@ -226,6 +229,10 @@ struct column {
         WIDE,    /* only in wide tables */
         COUNTED, /* only if also the first item has "connections" */
     } when;
+    /* On a terminal that is too narrow: cells are cut to this width, with "..."; 0: never. For the
+     * last column: the room it needs beside the others; with less, it goes on lines below. */
+    unsigned char least;
+    unsigned char leaves; /* then columns are left out in this order; 0: never */
 };
 
 /* A part of the text; arrays end with a zeroed one. */
@@ -259,6 +266,7 @@ void view_print_json(const cJSON *facts, FILE *out);
 
 #define EXPLAIN_KIND "KubeNftdExplanation"
 #define LIST_KIND "KubeNftdServiceList"
+#define FRONTENDS_KIND "KubeNftdFrontendList"
 #define CONNECTIONS_KIND "KubeNftdConnections"
 #define STATUS_KIND "KubeNftdStatus"
 
@@ -301,5 +309,8 @@ cJSON *explain(const struct snapshot *now, const void *query);
 /** Lists Services: addresses and ports, numbers of endpoints, and whether all of it is applied. An
  * answer_fn for a shell pattern, "NAMESPACE/NAME". */
 cJSON *list_services(const struct snapshot *now, const void *pattern);
+
+/** Lists the frontends of Services and the endpoints that each leads to, likewise. */
+cJSON *list_frontends(const struct snapshot *now, const void *pattern);
 
 #endif

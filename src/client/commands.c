@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "commands.h"
 
+#include "kube-nftd/values.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -18,11 +20,15 @@ static int print(const struct options *options, cJSON *answer, const struct view
 {
     struct view_style style = view_style(stdout);
     style.wide = options->output == OUTPUT_WIDE;
-    if (options->output == OUTPUT_JSON)
+    if (options->output == OUTPUT_YAML && yaml_write(stdout, answer, err))
+        status = -1;
+    else if (options->output == OUTPUT_JSON)
         view_print_json(answer, stdout);
-    else
+    else if (options->output != OUTPUT_YAML)
         view_print(options->output == OUTPUT_NAME ? view_names : view, answer, &style, stdout);
     cJSON_Delete(answer);
+    if (status < 0)
+        return status;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     return error_set(err, "cannot write to standard output");
@@ -97,26 +103,95 @@ static void sort_items(cJSON *items)
     vec_free(&all);
 }
 
-/* The subject is "NAMESPACE[/NAME]". */
-static int run_list(const struct options *options, command_compute_fn compute, struct error *err)
+/* The list at @path, of Services whose names match the subject, "NAMESPACE[/NAME]"; sorted. NULL
+ * with an error. */
+static cJSON *fetch_list(const struct options *options, const char *kind, const char *path,
+                         command_compute_fn compute, answer_fn answer, struct error *err)
 {
     char *name = xstrdup(options->subject), *namespace = strsep(&name, "/");
     char *pattern = xasprintf("%s/%s", namespace ? namespace : "*", name ? name : "*");
-    cJSON *answer =
-        options->manifests
-            ? compute(options, list_services, pattern, err)
-            : ask_daemon(options->metrics_bind_address, LIST_KIND, "/list",
-                         ASK_QUERY({"namespace", namespace}, {"name", name}), NULL, err);
+    cJSON *facts = options->manifests
+                       ? compute(options, answer, pattern, err)
+                       : ask_daemon(options->metrics_bind_address, kind, path,
+                                    ASK_QUERY({"namespace", namespace}, {"name", name}), NULL, err);
     free(pattern);
     free(namespace);
-    if (!answer)
-        return -1;
-    cJSON *items = cJSON_GetObjectItemCaseSensitive(answer, "items");
+    cJSON *items = cJSON_GetObjectItemCaseSensitive(facts, "items");
     if (items)
         sort_items(items);
-    if ((!items || !items->child) && options->output != OUTPUT_JSON)
+    bool people = options->output != OUTPUT_JSON && options->output != OUTPUT_YAML;
+    if (facts && (!items || !items->child) && people)
         fputs("no such Service\n", stderr);
-    return print(options, answer, view_list, 0, err);
+    return facts;
+}
+
+static int run_list(const struct options *options, command_compute_fn compute, struct error *err)
+{
+    cJSON *answer = fetch_list(options, LIST_KIND, "/list", compute, list_services, err);
+    return answer ? print(options, answer, view_list, 0, err) : -1;
+}
+
+/* ---- list endpoints, of all Services ---- */
+
+/* How many endpoints of a frontend a line has. */
+#define BACKENDS_SHOWN 3
+
+/* "10.244.0.1:80, 10.244.0.2:80 and 7 more" */
+static void add_backends(cJSON *row, const cJSON *frontend, size_t most)
+{
+    size_t left = (size_t)cJSON_GetNumberValue(facts_at(frontend, "endpoints"));
+    char *text = NULL;
+    const cJSON *it;
+    cJSON_ArrayForEach (it, facts_at(frontend, "backends")) {
+        if (most-- == 0)
+            break;
+        xjoin(&text, "%s", it->valuestring ? it->valuestring : "");
+        left--;
+    }
+    facts_format(row, "text", left ? "%s and %zu more" : "%s", text ? text : "", left);
+    free(text);
+}
+
+/* Adds a row for each frontend, and a text for each Service that has too many. */
+static void add_rows(cJSON *answer, bool wide)
+{
+    cJSON *rows = cJSON_AddArrayToObject(answer, "rows"),
+          *left_out = cJSON_AddArrayToObject(answer, "leftOut");
+    const cJSON *item, *frontend;
+    cJSON_ArrayForEach (item, facts_at(answer, "items")) {
+        char *service =
+            xasprintf("%s/%s", facts_text_at(item, "namespace"), facts_text_at(item, "name"));
+        cJSON_ArrayForEach (frontend, facts_at(item, "frontends")) {
+            cJSON *row = facts_append(rows);
+            facts_add(row, fact_text("frontend", facts_text_at(frontend, "frontend")),
+                      fact_text("service", service),
+                      fact_text("kind", facts_text_at(frontend, "kind")),
+                      fact_text("policy", facts_text_at(frontend, "policy")),
+                      fact_text("action", facts_text_at(frontend, "action")));
+            add_backends(row, frontend, wide ? SIZE_MAX : BACKENDS_SHOWN);
+        }
+        double n = cJSON_GetNumberValue(facts_at(item, "leftOut"));
+        if (n > 0)
+            facts_append_text(left_out, "(and %.0f more of %s: ask for one with explain)", n,
+                              service);
+        free(service);
+    }
+}
+
+static int run_frontends(const struct options *options, command_compute_fn compute,
+                         struct error *err)
+{
+    cJSON *answer = fetch_list(options, FRONTENDS_KIND, "/frontends", compute, list_frontends, err);
+    if (answer && options->output != OUTPUT_JSON && options->output != OUTPUT_YAML)
+        add_rows(answer, options->output == OUTPUT_WIDE);
+    return answer ? print(options, answer, view_frontends, 0, err) : -1;
+}
+
+/* Whether "list endpoints" is not about a single Service. */
+static bool is_of_many(const struct options *options)
+{
+    const char *subject = options->subject;
+    return !subject || strpbrk(subject, "*?") || (options->namespace && !strchr(subject, '/'));
 }
 
 /* ---- all of them ---- */
@@ -156,6 +231,9 @@ int command_run(const struct options *options, command_compute_fn compute, struc
     switch (options->command) {
     case COMMAND_LIST:
         return run_list(options, compute, err);
+    case COMMAND_ENDPOINTS:
+        return is_of_many(options) ? run_frontends(options, compute, err)
+                                   : run_explain(options, compute, err);
     case COMMAND_STATUS:
         return run_status(options, err);
     case COMMAND_TOP:

@@ -68,23 +68,26 @@ const struct view view_summary[] = {{"summary", .line = "{}"}, {0}};
 /* ---- list ---- */
 
 static const struct column list_columns[] = {
-    {"SERVICE", "{namespace}/{name}", ALWAYS},
-    {"TYPE", "{type}", ALWAYS},
-    {"CLUSTER-IP", "{clusterIPs|-}", ALWAYS},
-    {"EXTERNAL-IP", "{loadBalancerIPs}[loadBalancerIPs?[externalIPs?, ]]{externalIPs}", ALWAYS},
-    {"PORTS", "{ports|-}", ALWAYS},
-    {"READY", "{endpoints.ready}/{endpoints.all}", ALWAYS},
-    {"SERVING", "{endpoints.serving}", WIDE},
-    {"LOCAL", "{endpoints.local}", ALWAYS},
-    {"INTERNAL", "{internalTrafficPolicy}", WIDE},
-    {"EXTERNAL", "{externalTrafficPolicy}", WIDE},
-    {"AFFINITY", "[affinitySeconds?{affinitySeconds} s]", WIDE},
-    {"CONNECTIONS", "{connections}", COUNTED},
+    {"SERVICE", "{namespace}/{name}", ALWAYS, 20, 0},
     {"STATE",
      "[state=applied?" VIEW_GOOD "][state=pending?" VIEW_DOUBT "][state=claimed?" VIEW_DOUBT
-     "][state=rejected?" VIEW_BAD "][state=limited?" VIEW_BAD "][state=lost?" VIEW_BAD
-     "]{stateText}" VIEW_PLAIN,
-     ALWAYS},
+     "][state=no endpoints?" VIEW_DOUBT "][state=rejected?" VIEW_BAD "][state=limited?" VIEW_BAD
+     "][state=lost?" VIEW_BAD "]{state}" VIEW_PLAIN,
+     ALWAYS, 0, 0},
+    {"TYPE", "{type}", ALWAYS, 0, 1},
+    {"CLUSTER-IP", "{clusterIPs|-}", ALWAYS, 15, 5},
+    {"EXTERNAL-IP", "{5:loadBalancerIPs}[loadBalancerIPs?[externalIPs?, ]]{5:externalIPs}", ALWAYS,
+     15, 2},
+    {"PORTS", "{5:ports|-}", ALWAYS, 11, 3},
+    {"READY", "{endpoints.ready}[endpoints.readyMost?-{endpoints.readyMost}]/{endpoints.all}",
+     ALWAYS, 0, 0},
+    {"SERVING", "{endpoints.serving}", WIDE, 0, 1},
+    {"LOCAL", "{endpoints.local}", ALWAYS, 0, 4},
+    {"INTERNAL", "{internalTrafficPolicy}", WIDE, 0, 1},
+    {"EXTERNAL", "{externalTrafficPolicy}", WIDE, 0, 1},
+    {"AFFINITY", "[affinitySeconds?{affinitySeconds} s]", WIDE, 0, 1},
+    {"CONNECTIONS", "{connections}", COUNTED, 0, 1},
+    {"NOTE", "{note}", ALWAYS, 20, 0},
     {0}};
 
 const struct view view_list[] = {{"items", .columns = list_columns}, {0}};
@@ -93,18 +96,18 @@ const struct view view_names[] = {{"items", .line = "{namespace}/{name}"}, {0}};
 /* ---- list endpoints ---- */
 
 static const struct column endpoint_columns[] = {
-    {"ENDPOINT", "{endpoint}", ALWAYS},
-    {"NODE", "{node|-}", ALWAYS},
-    {"ZONE", "{zone|-}", ALWAYS},
+    {"ENDPOINT", "{endpoint}", ALWAYS, 0, 0},
+    {"NODE", "{node|-}", ALWAYS, 16, 3},
+    {"ZONE", "{zone|-}", ALWAYS, 12, 2},
     {"CONDITIONS", "[ready?ready][!ready?not ready[serving?, serving]][terminating?, terminating]",
-     ALWAYS},
-    {"ZONE HINTS", "{zoneHints}", WIDE},
-    {"NODE HINTS", "{nodeHints}", WIDE},
-    {"SLICE", "{slice}", WIDE},
-    {"CONNECTIONS", "{connections}", COUNTED},
+     ALWAYS, 0, 0},
+    {"ZONE HINTS", "{5:zoneHints}", WIDE, 12, 1},
+    {"NODE HINTS", "{5:nodeHints}", WIDE, 12, 1},
+    {"SLICE", "{slice}", WIDE, 16, 1},
+    {"CONNECTIONS", "{connections}", COUNTED, 0, 1},
     {"FROM HERE",
      "[used?" VIEW_GOOD "used][!used?" VIEW_DOUBT "not used]" VIEW_PLAIN "[text?: " REASON "]",
-     ALWAYS},
+     ALWAYS, 20, 0},
     {0}};
 
 static const struct view endpoints_of_port[] = {{"endpoints.items", .columns = endpoint_columns},
@@ -118,18 +121,39 @@ const struct view view_endpoints[] = {
      .inner = endpoints_of_port},
     {0}};
 
+/* ---- list endpoints, of all Services ---- */
+
+static const struct column frontend_columns[] = {
+    {"FRONTEND", "{frontend}", ALWAYS, 0, 0},
+    {"SERVICE", "{service}", ALWAYS, 20, 0},
+    {"KIND", "{kind}", ALWAYS, 0, 1},
+    {"POLICY", "{policy}", WIDE, 0, 1},
+    {"ENDPOINTS",
+     "[action=reject?" VIEW_DOUBT "rejected: no endpoints" VIEW_PLAIN "]"
+     "[action=drop?" VIEW_DOUBT "dropped: no endpoint on this node" VIEW_PLAIN "]"
+     "{text}",
+     ALWAYS, 24, 0},
+    {0}};
+const struct view view_frontends[] = {
+    {"rows", .columns = frontend_columns}, {"leftOut", .line = "{}"}, {0}};
+
 /* ---- top ---- */
 
 #define CHOSEN "[chosen?" VIEW_BOLD "> ]"
 
-static const struct column top_columns[] = {{"SERVICE", CHOSEN "{name}", ALWAYS},
-                                            {"NEW/S", "{perSecond}", ALWAYS},
-                                            {"CONNECTIONS", "{connections}" VIEW_PLAIN, ALWAYS},
-                                            {0}};
-static const struct column top_endpoint_columns[] = {
-    {"ENDPOINT", CHOSEN "{name}", ALWAYS},
-    {"NEW/S", "{perSecond}", ALWAYS},
-    {"CONNECTIONS", "{connections}" VIEW_PLAIN, ALWAYS},
+static const struct column top_columns[] = {
+    {"SERVICE", CHOSEN "{name}", ALWAYS, 12, 0},
+    {"NEW/S", "{perSecond}", ALWAYS, 0, 0},
+    {"CONNECTIONS", "{connections}" VIEW_PLAIN, ALWAYS, 0, 0},
     {0}};
-const struct view view_top[] = {{"items", .columns = top_columns}, {0}};
+static const struct column top_endpoint_columns[] = {
+    {"ENDPOINT", CHOSEN "{name}", ALWAYS, 12, 0},
+    {"NEW/S", "{perSecond}", ALWAYS, 0, 0},
+    {"CONNECTIONS", "{connections}" VIEW_PLAIN, ALWAYS, 0, 0},
+    {0}};
+const struct view view_top[] = {
+    {"items", .columns = top_columns},
+    {.line = "[!items?" VIEW_BOLD "SERVICE  NEW/S  CONNECTIONS" VIEW_PLAIN "]"},
+    {.line = "[!items?(no connection was counted yet)]"},
+    {0}};
 const struct view view_top_endpoints[] = {{"items", .columns = top_endpoint_columns}, {0}};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/config.h"
 
+#include "commands.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/values.h"
 #include "setting.h"
@@ -16,88 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- commands ---- */
-
-static const struct {
-    enum command command;
-    const char *words;   /* separated by blanks; NULL: none */
-    const char *flag;    /* that does the same; NULL: none */
-    const char *subject; /* in brackets if optional; NULL: none */
-    const char *help;
-} commands[] = {
-    {COMMAND_ENDPOINTS, "list endpoints", .subject = "NAMESPACE/SERVICE",
-     .help = "the endpoints of a Service, and why this node does not use some of them"},
-    {COMMAND_LIST, "list", .subject = "[NAMESPACE[/SERVICE]]",
-     .help = "all Services, or those whose names match patterns: 'kube-*', '*/web'"},
-    {COMMAND_STATUS, "status",
-     .help = "state of the daemon; exit status 0: healthy, 1: not healthy, 2: no answer"},
-    {COMMAND_TOP, "top", .subject = "[NAMESPACE/SERVICE]",
-     .help = "the Services with the most new connections, or the endpoints of one; needs "
-             "--count-connections"},
-    {COMMAND_EXPLAIN, "explain", .subject = "WHAT",
-     .help = "the Service that has ADDRESS[:PORT[/PROTOCOL]] or a node port, or everything about "
-             "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: which endpoints this node uses, why "
-             "others are not used, and whether the kernel's elements match"},
-    {COMMAND_PREFLIGHT, "preflight",
-     .help = "check whether this host's kernel supports the tables"},
-    {COMMAND_DUMP, "dump", .flag = "dump-rules",
-     .help = "the tables computed from the objects, in nft syntax"},
-    {COMMAND_CLEANUP, "cleanup", .flag = "cleanup", .help = "remove the tables"},
-    {COMMAND_CLEANUP_KUBE_PROXY, NULL, .flag = "cleanup-kube-proxy"},
-    {COMMAND_INIT_ONLY, NULL, .flag = "init-only"},
-};
-
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
 static bool is_on(const struct configuration *configuration, const char *flag)
 {
     return strcmp(configuration_value(configuration, flag), "true") == 0;
-}
-
-/* Parses @words into the command and its subject. */
-static int read_command(const char *const *words, size_t n, struct options *options,
-                        struct error *err)
-{
-    size_t i, taken = 0;
-    if (n == 0)
-        return 0;
-    char *two = n > 1 ? xasprintf("%s %s", words[0], words[1]) : NULL;
-    for (i = 0; i < COMMANDS && commands[i].words; i++) {
-        bool both = two && strcmp(commands[i].words, two) == 0;
-        taken = both ? 2 : strcmp(commands[i].words, words[0]) == 0;
-        if (taken)
-            break;
-    }
-    free(two);
-    if (!taken)
-        return error_set(err, "unknown command: %s (see --help)", words[0]);
-    const char *subject = commands[i].subject;
-    size_t most = taken + (subject ? 1 : 0);
-    if (n > most)
-        return error_set(err, "unexpected argument: %s (see --help)", words[most]);
-    if (n == taken && subject && *subject != '[')
-        return error_set(err, "%s: %s is missing", commands[i].words, subject);
-    options->command = commands[i].command;
-    options->subject = n > taken ? xstrdup(words[taken]) : NULL;
-    return 0;
-}
-
-/* Only one action is allowed: a command or one of the flags. */
-static int read_action_flags(const struct configuration *configuration, const char *command,
-                             struct options *options, struct error *err)
-{
-    const char *first = command, *dashes = "";
-    for (size_t i = 0; i < COMMANDS; i++) {
-        const char *flag = commands[i].flag;
-        if (!flag || !is_on(configuration, flag))
-            continue;
-        if (first)
-            return error_set(err, "%s%s and --%s exclude each other", dashes, first, flag);
-        options->command = commands[i].command;
-        first = flag;
-        dashes = "--";
-    }
-    return 0;
 }
 
 /* ---- options ---- */
@@ -115,23 +37,6 @@ void options_clear(struct options *options)
         free(note->text);
     vec_free(&options->notes);
     memset(options, 0, sizeof(*options));
-}
-
-void options_usage(FILE *out)
-{
-    fputs(
-        "Usage: kube-nftd [COMMAND] [FLAG]...\n"
-        "Replaces kube-proxy: watches Services and EndpointSlices and keeps the nftables "
-        "tables\nip and ip6 kube-nftd up to date. Or runs a command: list, status, top and explain "
-        "ask the daemon\nat --metrics-bind-address; with --manifests, list and explain compute "
-        "the answer from files.\n\nCommands:\n",
-        out);
-    for (size_t i = 0; i < COMMANDS && commands[i].words; i++) {
-        const char *subject = commands[i].subject;
-        fprintf(out, "  %s%s%s\n", commands[i].words, subject ? " " : "", subject ? subject : "");
-        setting_print_help(out, commands[i].help);
-    }
-    settings_print(out);
 }
 
 /* Standard output under whatever name is written to, like a pipe, and not truncated: what others
@@ -196,11 +101,10 @@ static int set_flag(struct configuration *configuration, const struct setting *f
 static int unknown_flag(const char *text, size_t length, struct error *err)
 {
     const char *name = text + strspn(text, "-");
-    for (size_t i = 0; i < COMMANDS && commands[i].words; i++)
-        if (strlen(commands[i].words) == (size_t)(text + length - name) &&
-            strncmp(commands[i].words, name, strlen(commands[i].words)) == 0)
-            return error_set(err, "unknown flag: %.*s (it is a command: kube-nftd %s; see --help)",
-                             (int)length, text, commands[i].words);
+    const char *command = command_named(name, (size_t)(text + length - name));
+    if (command && !setting_by_flag(command, strlen(command)))
+        return error_set(err, "unknown flag: %.*s (it is a command: kube-nftd %s; see --help)",
+                         (int)length, text, command);
     const struct setting *near = setting_near_flag(text, length);
     if (!near)
         return error_set(err, "unknown flag: %.*s (see --help)", (int)length, text);
@@ -208,6 +112,16 @@ static int unknown_flag(const char *text, size_t length, struct error *err)
     error_set(err, "unknown flag: %.*s (did you mean %s? see --help)", (int)length, text, meant);
     free(meant);
     return -1;
+}
+
+/* The flag that a letter stands for. */
+static const struct setting *short_flag(char letter, const struct setting *otherwise)
+{
+    static const char *const names[] = {
+        ['h'] = "help", ['o'] = "output", ['n'] = "namespace", ['A'] = "all-namespaces"};
+    size_t i = (unsigned char)letter;
+    const char *name = i < sizeof(names) / sizeof(names[0]) ? names[i] : NULL;
+    return name ? setting_by_flag(name, strlen(name)) : otherwise;
 }
 
 /* Reads the flag at argv[*at] and its value, which may be the next argument. */
@@ -222,10 +136,8 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
     const struct setting *flag = setting_by_flag(name, length);
     if (one_dash && flag && flag->flag[1])
         flag = NULL;
-    if (strcmp(text, "-h") == 0)
-        flag = setting_by_flag("help", 4);
-    if (one_dash && length == 1 && *name == 'o')
-        flag = setting_by_flag("output", 6);
+    if (one_dash && length == 1)
+        flag = short_flag(*name, flag);
     /* "-v4" for "-v 4" */
     if (one_dash && *name == 'v' && isdigit((unsigned char)name[1])) {
         flag = setting_by_flag("v", 1);
@@ -262,6 +174,9 @@ static int check_companions(const struct configuration *configuration, enum comm
         {"output", "name", ONLY(LIST) | ONLY(ENDPOINTS), "list"},
         {"output", "name", ~ONLY(ENDPOINTS), "a list of Services"},
         {"once", NULL, ONLY(TOP), "top"},
+        {"namespace", NULL, ONLY(LIST) | ONLY(ENDPOINTS) | ONLY(TOP) | ONLY(EXPLAIN),
+         "list, top and explain"},
+        {"all-namespaces", NULL, ONLY(LIST) | ONLY(ENDPOINTS) | ONLY(TOP), "list and top"},
     };
     if (is_on(configuration, "dry-run") && !is_on(configuration, "cleanup-kube-proxy"))
         return error_set(err, "--dry-run works only with --cleanup-kube-proxy");
@@ -314,13 +229,17 @@ static int parse(struct configuration *configuration, int argc, char *const *arg
             vec_push(&words, argv[at]);
     }
     const char *version = configuration_value(configuration, "version");
-    bool informs = is_on(configuration, "help") || (*version && strcmp(version, "false") != 0);
+    bool help = is_on(configuration, "help");
+    bool informs = help || (*version && strcmp(version, "false") != 0);
+    if (result == 0 && (!informs || help))
+        result = help ? command_read_help(words.v, words.n, options, err)
+                      : command_read(words.v, words.n, options, err);
+    informs = informs || options->help || options->version;
     if (result == 0 && !informs) {
         const char *command = words.n ? words.v[0] : NULL;
-        result = read_command(words.v, words.n, options, err) ||
-                         configuration_read_file(configuration, err) ||
+        result = configuration_read_file(configuration, err) ||
                          check_sources(configuration, options->command, err) ||
-                         read_action_flags(configuration, command, options, err) ||
+                         command_read_flags(configuration, command, options, err) ||
                          check_companions(configuration, options->command, err) ||
                          configuration_complete(configuration, err)
                      ? -1
@@ -342,9 +261,11 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
     int result = parse(&configuration, argc, argv, options, err);
     options->argc = argc;
     options->argv = argv;
-    if (result == 0)
+    if (result == 0) {
         configuration_store(&configuration, options);
-    else
+        result = command_add_namespace(options, err);
+    }
+    if (result)
         options_clear(options);
     configuration_clear(&configuration);
     return result;

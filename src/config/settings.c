@@ -151,9 +151,15 @@ const struct setting settings[] = {
     {GROUP_RUNNING, "all", NULL, SETTING_SWITCH, AT(explain_all),
      .help = "with explain: list every endpoint, not only the first 1000"},
     {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",
-     .choices = "text, json, wide, name", .value = "FORMAT",
-     .help = "with list, status, top and explain: text or json; with list also wide (more columns) "
-             "and name (names only); short form -o"},
+     .choices = "text, json, wide, name, yaml", .value = "FORMAT",
+     .help = "with list, status, top and explain: text, json or yaml; with list also wide (more "
+             "columns) and name (names only); short form -o"},
+    {GROUP_RUNNING, "namespace", NULL, SETTING_NAME, AT(namespace), .value = "NAME",
+     .traits = NOT_EMPTY,
+     .help = "with list, top and explain: the namespace of the Service, or of all that are listed; "
+             "short form -n"},
+    {GROUP_RUNNING, "all-namespaces", NULL, SETTING_SWITCH, AT(all_namespaces),
+     .help = "with list and top: all namespaces, as without --namespace; short form -A"},
     {GROUP_RUNNING, "once", NULL, SETTING_SWITCH, AT(once),
      .help = "with top: print the numbers of one second and exit"},
     {GROUP_RUNNING, "dump-rules", NULL, SETTING_SWITCH, .help = "same as the command dump"},
@@ -266,8 +272,7 @@ bool setting_is_first(const struct setting *setting)
     return setting_by_flag(setting->flag, strlen(setting->flag)) == setting;
 }
 
-/* The edit distance of @a and @b. */
-static size_t distance(const char *a, size_t length, const char *b)
+size_t text_distance(const char *a, size_t length, const char *b)
 {
     size_t width = strlen(b), *row = xcalloc(width + 1, sizeof(*row));
     for (size_t j = 0; j <= width; j++)
@@ -295,7 +300,7 @@ const struct setting *setting_near_flag(const char *text, size_t length)
         if (!setting->flag || length >= 100)
             continue;
         char *name = setting_flag_name(setting);
-        size_t far = distance(text, length, name);
+        size_t far = text_distance(text, length, name);
         if (far < least && 3 * far <= length) {
             least = far;
             nearest = setting;
@@ -337,25 +342,31 @@ static const char *const headings[] = {
 
 static const char ignored_heading[] =
     "Accepted for compatibility with kube-proxy, without effect (changes are committed at once, a "
-    "burst\nas one transaction, so no minimum sync period is needed):";
+    "burst as one transaction, so no minimum sync period is needed):";
 
+/* A terminal's usual width. */
+#define COLUMNS 80
 #define INDENT 8
 
-void setting_print_help(FILE *out, const char *text)
+void setting_print_text(FILE *out, int indent, const char *text)
 {
-    const size_t width = 100 - INDENT;
+    const size_t width = (size_t)(COLUMNS - indent);
     while (*text) {
         size_t length = strlen(text);
         if (length > width)
             for (length = width; length > 1 && text[length] != ' ';)
                 length--;
-        fprintf(out, "%*s%.*s\n", INDENT, "", (int)length, text);
+        fprintf(out, "%*s%.*s\n", indent, "", (int)length, text);
         text += length + (text[length] == ' ');
     }
 }
 
-/* "--conntrack-min N", and below "least number ... (conntrack.min; default 131072)" */
-static void print_setting(FILE *out, const struct setting *s)
+void setting_print_help(FILE *out, const char *text)
+{
+    setting_print_text(out, INDENT, text);
+}
+
+void setting_print(FILE *out, const struct setting *s)
 {
     char *name = s->flag ? setting_flag_name(s) : xasprintf("in the file: %s", s->field);
     const char *field = s->flag ? s->field : NULL;
@@ -379,9 +390,10 @@ void settings_print(FILE *out)
         if (setting->group != group)
             fprintf(out, "\n%s\n", headings[setting->group]);
         group = setting->group;
-        print_setting(out, setting);
+        setting_print(out, setting);
     }
-    fprintf(out, "\n%s\n", ignored_heading);
+    fputc('\n', out);
+    setting_print_text(out, 0, ignored_heading);
     settings_each (setting)
         if (setting->group == GROUP_IGNORED && setting->flag && setting_is_first(setting))
             fprintf(out, "  --%s\n", setting->flag);

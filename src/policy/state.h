@@ -165,8 +165,6 @@ bool service_is_dirty(const struct policy *policy, const struct service_state *s
 /** The details of @port, allocated if NULL. */
 struct port_details *port_make_details(struct port_state *port);
 
-/** The endpoint counts of @port: those of the last decision plus the deltas since. */
-struct selection_counts port_counts(const struct port_state *port);
 void port_keep_counts(struct port_state *port, const struct selection_counts *counts);
 
 /**

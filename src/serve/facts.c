@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Facts, and how they are printed. */
 #include "kube-nftd/serve.h"
+#include "layout.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -119,7 +120,8 @@ static void put_text(text_vec *out, const char *text)
     }
 }
 
-static void put_value(text_vec *out, const cJSON *value)
+/* Puts a value; of a list the first @most, and how many more there are. */
+static void put_value(text_vec *out, const cJSON *value, size_t most)
 {
     char number[32];
     const cJSON *it;
@@ -129,10 +131,17 @@ static void put_value(text_vec *out, const cJSON *value)
         snprintf(number, sizeof(number), "%.12g", value->valuedouble);
         put_text(out, number);
     } else if (cJSON_IsArray(value)) {
+        size_t left = (size_t)cJSON_GetArraySize(value);
+        bool cut = left > most;
         cJSON_ArrayForEach (it, value) {
+            if (cut && most-- == 0)
+                break;
             put_text(out, it == value->child ? "" : ", ");
-            put_value(out, it);
+            put_value(out, it, SIZE_MAX);
+            left--;
         }
+        snprintf(number, sizeof(number), " and %zu more", left);
+        put_text(out, cut ? number : "");
     }
 }
 
@@ -162,11 +171,13 @@ static const char *expand(text_vec *out, const char *t, const cJSON *item)
             t = expand(out && holds(t + 1, mark, item) ? out : NULL, mark + 1, item);
         } else if (*t == '{') {
             const char *end = strchr(t, '}'), *bar = memchr(t, '|', (size_t)(end - t));
-            const cJSON *value = find(item, t + 1, (size_t)((bar ? bar : end) - t - 1));
+            bool some = t[1] >= '1' && t[1] <= '9' && t[2] == ':';
+            const char *path = some ? t + 3 : t + 1;
+            const cJSON *value = find(item, path, (size_t)((bar ? bar : end) - path));
             if (out && bar && !is_value(value))
                 vec_append(out, bar + 1, (size_t)(end - bar - 1));
             else if (out)
-                put_value(out, value);
+                put_value(out, value, some ? (size_t)(t[1] - '0') : SIZE_MAX);
             t = end;
         } else if (out) {
             vec_push(out, *t);
@@ -177,68 +188,22 @@ static const char *expand(text_vec *out, const char *t, const cJSON *item)
 
 /* ---- tables ---- */
 
-typedef VEC(size_t) widths_vec;
-
-/* Whether @byte begins a character that occupies a column. */
-static bool takes_place(char byte)
-{
-    return ((unsigned char)byte & 0xc0) != 0x80 && (unsigned char)byte >= ' ';
-}
-
-static void measure(widths_vec *widths, const char *line)
-{
-    if (!strchr(line, '\t'))
-        return;
-    for (size_t column = 0;; column++, line++) {
-        size_t width = 0;
-        for (; *line && *line != '\t'; line++)
-            width += takes_place(*line);
-        if (column == widths->n)
-            vec_push(widths, 0);
-        if (width > widths->v[column])
-            widths->v[column] = width;
-        if (!*line)
-            return;
-    }
-}
-
-/* Truncates lines of a table; others wrap in the terminal. */
-static void put_line(const char *line, const widths_vec *widths, const struct view_style *style,
-                     FILE *out)
-{
-    static const char *const codes[] = {"",         "\033[1m",  "\033[32m",
-                                        "\033[33m", "\033[31m", "\033[0m"};
-    size_t most = strchr(line, '\t') && style->width ? style->width : SIZE_MAX;
-    size_t place = 0, column = 0, column_end = 0;
-    for (; *line; line++) {
-        if (*line == '\t' && column < widths->n) {
-            for (column_end += widths->v[column++] + 2; place < column_end; place++)
-                if (place < most)
-                    fputc(' ', out);
-        } else if (*line > 0 && *line <= *VIEW_PLAIN) {
-            fputs(style->colours ? codes[(int)*line] : "", out);
-        } else {
-            place += takes_place(*line);
-            if (place <= most)
-                fputc(*line, out);
-        }
-    }
-    fputc('\n', out);
-}
-
 static void put_string(text_vec *out, const char *text)
 {
     vec_append(out, text, strlen(text));
 }
 
+typedef VEC(const struct column *) column_vec;
+
 /* Makes the lines of a table with the first item @first: of titles, and to expand for each item. */
 static void join_columns(const struct column *columns, const cJSON *first, bool wide,
-                         text_vec *titles, text_vec *line)
+                         column_vec *used, text_vec *titles, text_vec *line)
 {
     for (const struct column *it = columns; it->title; it++) {
         if ((it->when != ALWAYS && !wide) ||
             (it->when == COUNTED && !cJSON_HasObjectItem(first, "connections")))
             continue;
+        vec_push(used, it);
         put_string(titles, titles->n ? "\t" : VIEW_BOLD);
         put_string(titles, it->title);
         put_string(line, line->n ? "\t" : "");
@@ -253,36 +218,40 @@ static void print_items(const struct view *view, const cJSON *first, bool all,
                         const struct view_style *style, FILE *out)
 {
     VEC(char *) lines = {0};
-    widths_vec widths = {0};
+    column_vec columns = {0};
     text_vec titles = {0}, line = {0};
     if (view->columns)
-        join_columns(view->columns, first, style->wide, &titles, &line);
+        join_columns(view->columns, first, style->wide, &columns, &titles, &line);
     else
         put_string(&line, view->line);
+    struct layout layout = {.columns = columns.v, .n_columns = columns.n, .style = style};
     vec_push(&titles, '\0');
     vec_push(&line, '\0');
-    measure(&widths, titles.v);
+    layout_measure(&layout, titles.v, true);
     for (const cJSON *it = first; it; it = all ? it->next : NULL) {
         text_vec text = {0};
         expand(&text, line.v, it);
         vec_push(&text, '\0');
         vec_push(&lines, text.v);
-        measure(&widths, text.v);
+        layout_measure(&layout, text.v, false);
     }
+    layout_fit(&layout);
     if (view->title)
-        put_line(view->title, &widths, style, out);
+        layout_print(&layout, view->title, true, out);
     if (view->columns)
-        put_line(titles.v, &widths, style, out);
+        layout_print(&layout, titles.v, true, out);
     vec_each (&lines, text) {
         if (**text)
-            put_line(*text, &widths, style, out);
+            layout_print(&layout, *text, false, out);
         if (**text && view->inner)
             view_print(view->inner, first, style, out);
         free(*text);
         first = first->next;
     }
+    layout_print_left_out(&layout, out);
     vec_free(&lines);
-    vec_free(&widths);
+    vec_free(&columns);
+    vec_free(&layout.places);
     vec_free(&titles);
     vec_free(&line);
 }

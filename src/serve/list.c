@@ -97,6 +97,37 @@ static void find_limits(const struct snapshot *now, const struct service_state *
         xjoin(text, "%zu endpoints do not fit", n[LIMIT_ENDPOINTS]);
 }
 
+/* Says which ports have no endpoint that can serve, in @text, or leaves it NULL. Returns whether
+ * that is so of all. */
+static bool find_unserved(const struct snapshot *now, const struct service_state *state,
+                          char **text)
+{
+    enum { NAMED = 3 };
+    size_t ports = 0, without = 0;
+    bool several = state->service->ports.n > 1;
+    for (const struct port_state *port = state->ports; port; port = port->next) {
+        const struct service_port *spec = port_state_spec(port);
+        if (!now->family[port->family].in_use)
+            continue;
+        ports++;
+        if (port->has_any || without++ >= NAMED)
+            continue;
+        if (several)
+            xjoin(text, "%s %u/%s", family_name(port->family), spec->port,
+                  protocol_name(spec->protocol));
+        else
+            xjoin(text, "%s", family_name(port->family));
+    }
+    if (without > NAMED)
+        xjoin(text, "%zu more", without - NAMED);
+    if (*text) {
+        char *list = *text;
+        *text = without < ports ? xasprintf("no endpoints for %s", list) : NULL;
+        free(list);
+    }
+    return ports > 0 && without == ports;
+}
+
 /* The state of a Service in one word; more about it goes to *@text. */
 static const char *state_of(const struct snapshot *now, const struct service_state *state,
                             char **text)
@@ -118,46 +149,80 @@ static const char *state_of(const struct snapshot *now, const struct service_sta
     if (lost)
         *text = xstrdup("the table is gone, or belongs to another program");
     else if (rejected)
-        *text = xstrdup("rejected by the kernel: see explain");
+        *text = xstrdup("see explain");
     else if (pending && !now->from_manifests && waiting >= 1)
-        *text = xasprintf("pending for %.0f s", floor(waiting));
+        *text = xasprintf("for %.0f s", floor(waiting));
     if (lost || rejected || (pending && !now->from_manifests))
         return lost ? "lost" : rejected ? "rejected" : "pending";
     find_limits(now, state, text);
     if (*text)
         return "limited";
     find_lost_claims(state, text);
-    return *text ? "claimed" : now->from_manifests ? "computed" : "applied";
+    if (*text)
+        return "claimed";
+    if (find_unserved(now, state, text))
+        return "no endpoints";
+    return now->from_manifests ? "computed" : "applied";
 }
 
 /* ---- one Service ---- */
 
-typedef cJSON *describe_fn(const struct snapshot *now, const struct service_state *state);
+struct endpoint_counts {
+    size_t all, ready, most_ready, serving, local;
+};
 
-/* Counts the endpoints in the slices. Dual-stack Services have each endpoint in slices of both
- * families, so only the family with more counts. */
-static void add_endpoints(const struct snapshot *now, const char *service_id, cJSON *to)
+/* Counts the endpoints in the slices, in the family with more. */
+static struct endpoint_counts count_in_slices(const struct snapshot *now, const char *service_id)
 {
-    struct {
-        size_t all, ready, serving, local;
-    } counts[FAMILY_COUNT] = {0}, *most;
+    struct endpoint_counts counts[FAMILY_COUNT] = {0};
     const char *here = policy_view(now->policy).here->location.node_name; /* interned */
     const struct endpoint_slice *slice;
     for (size_t i = 0; (slice = endpoint_slice_cache_at(now->slices, service_id, i)); i++) {
-        if (!slice->has_family)
-            continue;
-        vec_each (&slice->endpoints, it) {
+        struct endpoint_counts *to = &counts[slice->family];
+        for (size_t k = 0; slice->has_family && k < slice->endpoints.n; k++) {
+            const struct slice_endpoint *it = &slice->endpoints.v[k];
             bool ready = it->flags & ENDPOINT_READY;
-            counts[slice->family].all++;
-            counts[slice->family].ready += ready;
-            counts[slice->family].serving += (it->flags & ENDPOINT_SERVING) != 0;
-            counts[slice->family].local += ready && it->node_name == here;
+            to->all++;
+            to->ready += ready;
+            to->serving += (it->flags & ENDPOINT_SERVING) != 0;
+            to->local += ready && it->node_name == here;
         }
     }
-    most = &counts[counts[FAMILY_IPV6].all > counts[FAMILY_IPV4].all ? FAMILY_IPV6 : FAMILY_IPV4];
-    facts_add(cJSON_AddObjectToObject(to, "endpoints"), fact_number("all", most->all),
-              fact_number("ready", most->ready), fact_number("serving", most->serving),
-              fact_number("local", most->local));
+    return counts[counts[FAMILY_IPV6].all > counts[FAMILY_IPV4].all ? FAMILY_IPV6 : FAMILY_IPV4];
+}
+
+/* Counts endpoints as they serve the ports: by name, protocol and family, each copy once. Of ports
+ * that have some which can serve, the one with the fewest counts; the note names the others. */
+static struct endpoint_counts count_for_ports(const struct service_state *state)
+{
+    struct endpoint_counts least = {.ready = SIZE_MAX, .serving = SIZE_MAX, .local = SIZE_MAX};
+    for (const struct port_state *port = state->ports; port; port = port->next) {
+        const struct selection_counts counts = port_counts(port);
+        size_t all = counts.n[SORT_ANY], ready = counts.n[SORT_READY],
+               local = counts.n[SORT_LOCAL_READY], serving = ready + counts.n[SORT_FALLBACK];
+        least.all = all > least.all ? all : least.all;
+        if (!serving)
+            continue;
+        least.ready = ready < least.ready ? ready : least.ready;
+        least.most_ready = ready > least.most_ready ? ready : least.most_ready;
+        least.serving = serving < least.serving ? serving : least.serving;
+        least.local = local < least.local ? local : least.local;
+    }
+    return least.serving < SIZE_MAX ? least : (struct endpoint_counts){.all = least.all};
+}
+
+static void add_endpoints(const struct snapshot *now, const struct service_state *state, cJSON *to)
+{
+    const char *id = state->service->id;
+    struct endpoint_counts n =
+        state->service->skipped ? count_in_slices(now, id) : count_for_ports(state);
+    if (n.all == 0) /* the slices may have other ports */
+        n.all = count_in_slices(now, id).all;
+    cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
+    facts_add(endpoints, fact_number("all", n.all), fact_number("ready", n.ready),
+              fact_number("serving", n.serving), fact_number("local", n.local));
+    if (n.most_ready > n.ready)
+        facts_add(endpoints, fact_number("readyMost", n.most_ready));
 }
 
 static void add_addresses(cJSON *array, enum family family, const struct address *addresses,
@@ -201,11 +266,11 @@ static cJSON *describe(const struct snapshot *now, const struct service_state *s
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"),
               fact_number("affinitySeconds", service->affinity_timeout));
     add_frontends(service, item);
-    add_endpoints(now, service->id, item);
+    add_endpoints(now, state, item);
     if (now->counting != COUNT_NOTHING)
         facts_add(item, fact_number("connections", connections_of(now, state, ALL_PORTS)));
     const char *word = state_of(now, state, &text);
-    facts_add(item, fact_text("state", word), fact_text("stateText", text ? text : word));
+    facts_add(item, fact_text("state", word), fact_text("note", text));
     free(text);
     return item;
 }
@@ -238,13 +303,26 @@ static cJSON *make_head(const struct snapshot *now, const char *kind)
     return head;
 }
 
+static cJSON *list(const struct snapshot *now, const char *pattern, describe_fn *item,
+                   const char *kind)
+{
+    cJSON *root = make_head(now, kind), *items = cJSON_AddArrayToObject(root, "items");
+    hash_table_each (policy_services(now->policy), const struct service_state, it) {
+        cJSON *facts = is_selected(pattern, it->service) ? item(now, it) : NULL;
+        if (facts)
+            cJSON_AddItemToArray(items, facts);
+    }
+    return root;
+}
+
 cJSON *list_services(const struct snapshot *now, const void *pattern)
 {
-    cJSON *root = make_head(now, LIST_KIND), *items = cJSON_AddArrayToObject(root, "items");
-    hash_table_each (policy_services(now->policy), const struct service_state, it)
-        if (is_selected(pattern, it->service))
-            cJSON_AddItemToArray(items, describe(now, it));
-    return root;
+    return list(now, pattern, describe, LIST_KIND);
+}
+
+cJSON *list_frontends(const struct snapshot *now, const void *pattern)
+{
+    return list(now, pattern, describe_frontends, FRONTENDS_KIND);
 }
 
 /* ---- in pieces, in arbitrary order: [?namespace=PATTERN][&name=PATTERN] ---- */
@@ -298,8 +376,9 @@ static void put_end(struct walk *walk)
         if (now->family[i].ruleset)
             counted_at =
                 clock_earlier(counted_at, ruleset_connections_read(now->family[i].ruleset));
-    put(walk, walk->describe == describe ? xstrdup("\n]}\n")
-                                         : xasprintf("\n],\"countedAt\":%.6f}\n", counted_at));
+    put(walk, walk->describe == describe_connections
+                  ? xasprintf("\n],\"countedAt\":%.6f}\n", counted_at)
+                  : xstrdup("\n]}\n"));
     walk->done = true;
 }
 
@@ -372,6 +451,11 @@ static void answer_in_pieces(struct server *server, struct http *http, describe_
 void answer_list(struct server *server, struct http *http)
 {
     answer_in_pieces(server, http, describe, LIST_KIND);
+}
+
+void answer_frontends(struct server *server, struct http *http)
+{
+    answer_in_pieces(server, http, describe_frontends, FRONTENDS_KIND);
 }
 
 void answer_connections(struct server *server, struct http *http)

@@ -140,6 +140,7 @@ static const struct page {
              {ADDRESS_METRICS, "/debug/flags/v", answer_verbosity, PROFILING},
              {ADDRESS_METRICS, "/explain", answer_explain, COMPLETE},
              {ADDRESS_METRICS, "/flagz", answer_flags, ALWAYS_SERVED},
+             {ADDRESS_METRICS, "/frontends", answer_frontends, COMPLETE},
              {ADDRESS_METRICS, "/healthz", answer_healthz, ALWAYS_SERVED},
              {ADDRESS_METRICS, "/healthz/ping", answer_ping, ALWAYS_SERVED},
              {ADDRESS_METRICS, "/list", answer_list, COMPLETE},

@@ -56,7 +56,14 @@ bool service_is_pending(const struct snapshot *now, const char *id);
 /* ---- list.c: pages that are generated in pieces of less than a millisecond, so that the loop
  * handles other events in between ---- */
 
-page_fn answer_list, answer_connections;
+page_fn answer_list, answer_connections, answer_frontends;
+
+/* The facts about a Service in a list; NULL: it is not listed. */
+typedef cJSON *describe_fn(const struct snapshot *now, const struct service_state *state);
+
+/** Its frontends: kind, policy, action ("forward", "drop", "reject") and endpoints of each, as for
+ * connections from outside of this node and its pods. Bounded; "leftOut" counts the others. */
+describe_fn describe_frontends;
 
 /** Whether the connection counts date from @since (clock_monotonic) or later; if not, reads a piece
  * of them. */

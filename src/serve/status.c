@@ -174,34 +174,30 @@ void answer_status(struct server *server, struct http *http)
 
 /* ---- for people ---- */
 
-static const struct column table_columns[] = {
-    {"TABLE", "{family}", ALWAYS},
-    {"STATE", "[state=applied?" VIEW_GOOD "][!state=applied?" VIEW_BAD "]{state}" VIEW_PLAIN,
-     ALWAYS},
-    {"FRONTENDS", "{frontends}", ALWAYS},
-    {"REJECTED", "{rejected}", ALWAYS},
-    {"PENDING FOR", "[pendingSeconds?{pendingSecondsText}][!pendingSeconds?-]", ALWAYS},
-    {"LAST COMMIT", "{lastCommit|never}", ALWAYS},
-    {"TOOK", "{lastCommitSecondsText}", ALWAYS},
-    {"REPAIRS", "{repairs}", ALWAYS},
-    {"DRIFT", "{drift}", ALWAYS},
-    {"OWNED", "[owned?yes][!owned?no]", ALWAYS},
+static const struct view family_lines[] = {
+    {.line =
+         "             last commit {lastCommit|never}[lastCommit?, took {lastCommitSecondsText}]"
+         "[pendingSeconds?; a change is pending for {pendingSecondsText}]"},
+    {.line =
+         "             {transactions} transactions, {repairs} repairs, {drift} elements of drift; "
+         "[owned?no other program can change it][!owned?other programs can change it]"},
     {0}};
 
-static const struct column watch_columns[] = {{"WATCH", "{resource}", ALWAYS},
-                                              {"STATE", "{state}", ALWAYS},
-                                              {"ENCODING", "{encoding|-}", ALWAYS},
-                                              {"EVENTS", "{events}", ALWAYS},
-                                              {"LISTS", "{lists}", ALWAYS},
-                                              {"FAILURES", "{failures}", ALWAYS},
+static const struct column watch_columns[] = {{"WATCH", "{resource}", ALWAYS, 0, 0},
+                                              {"STATE", "{state}", ALWAYS, 0, 0},
+                                              {"ENCODING", "{encoding|-}", ALWAYS, 0, 0},
+                                              {"EVENTS", "{events}", ALWAYS, 0, 0},
+                                              {"LISTS", "{lists}", ALWAYS, 0, 0},
+                                              {"FAILURES", "{failures}", ALWAYS, 0, 0},
                                               {0}};
 
 const struct view view_status[] = {
-    {.line = VIEW_BOLD "kube-nftd {version}" VIEW_PLAIN "[commit? (commit {commit})], up "
+    {.line = VIEW_BOLD "kube-nftd {version}" VIEW_PLAIN ", up "
                        "{uptimeSecondsText}: [well?" VIEW_GOOD "well" VIEW_PLAIN "][!well?" VIEW_BAD
                        "not well" VIEW_PLAIN "]"},
     {"problems", .line = "  " VIEW_BAD "{}" VIEW_PLAIN},
-    {.line = "\nNode         {node.name}[node.zone? in zone {node.zone}]"
+    {.line = "\nCommit       {commit|unknown}"},
+    {.line = "Node         {node.name}[node.zone? in zone {node.zone}]"
              "[!node.known?, whose Node object is not known]"
              "[node.known?[!node.zone?, without a zone]]"},
     {.line = "Objects      {source.services} Services, {source.endpointSlices} EndpointSlices"
@@ -209,12 +205,15 @@ const struct view view_status[] = {
              "[source.unreadable?, {source.unreadable} invalid objects received]"},
     {.line = "             from {source.from}"
              "[source.heardSecondsText?, last heard of {source.heardSecondsText} ago]"},
+    {"families",
+     .line = "Table {family}   [state=applied?" VIEW_GOOD "][!state=applied?" VIEW_BAD
+             "]{state}" VIEW_PLAIN ": {frontends} frontends, {rejected} rejected by the kernel",
+     .inner = family_lines},
     {.line = "[claimedByOthers?Frontends    {claimedByOthers} are claimed by several Services]"},
     {.line = "[reservedForServer?Frontends    {reservedForServer} are left to the API server]"},
     {.line = "Conntrack    {conntrack.entries} of {conntrack.limit} entries"},
     {.line = "Memory       {memoryMiB} MiB[logLinesDropped?; {logLinesDropped} log lines were "
              "dropped]"},
-    {"families", "", .columns = table_columns},
     {"source.watches", "", .columns = watch_columns},
     {0}};
 

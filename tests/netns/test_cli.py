@@ -51,8 +51,11 @@ MISTAKES = {
     "cleanup and explain": (["--cleanup", "explain", "default/web"], "explain"),
     "explain nothing": (["explain"], "WHAT is missing"),
     "a flag that became a command": (["--explain", "default/web"], "it is a command: kube-nftd explain"),
-    "unknown command": (["explian"], "explian"),
-    "explain in an unknown form": (["explain", "default/web", "-o", "yaml"], "yaml"),
+    "unknown command": (["explian"], "did you mean explain?"),
+    "nearly list endpoints": (["list", "endpoint", "a/b"], "did you mean list endpoints?"),
+    "help for an unknown command": (["help", "exlain"], "did you mean explain?"),
+    "explain in an unknown form": (["explain", "default/web", "-o", "xml"], "xml"),
+    "two namespaces": (["list", "a/b", "-n", "c"], "a/b has a namespace already"),
     "unknown way to tell pods": (["--manifests", HERE, "--detect-local-mode", "Guess"], "Guess"),
     "bridge without a name": (
         ["--manifests", HERE, "--detect-local-mode", "BridgeInterface"], "pod-bridge-interface",
@@ -106,6 +109,18 @@ def test_information(namespace, flag, word):
     done = call(namespace, flag)
     assert (done.returncode, done.stderr) == (0, "")
     assert word in done.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "list endpoints", "status", "top", "explain", "preflight", "dump", "cleanup"])
+def test_help_for_a_command(namespace, command):
+    """Its own, within a terminal's width, with the flags that it takes."""
+    done = call(namespace, "help", *command.split())
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith(f"Usage: kube-nftd {command} ")
+    assert done.stdout == call(namespace, *command.split(), "--help").stdout
+    assert max(map(len, call(namespace, "--help").stdout.splitlines())) <= 80
+    assert ("--output" in done.stdout) == (command not in ("preflight", "dump", "cleanup"))
+    assert call(namespace, "version").stdout == call(namespace, "--version").stdout
+    assert call(namespace, "help").stdout == call(namespace, "--help").stdout
 
 
 def test_help_names_every_flag(namespace):

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import socket
 import threading
 
@@ -61,10 +62,10 @@ def test_what_a_service_has(proxy, published):
         "namespace": "default", "name": "web", "type": "LoadBalancer", "clusterIPs": [published.address],
         "externalIPs": ["203.0.113.7"], "loadBalancerIPs": ["203.0.113.9"], "ports": ["80:30001/TCP"],
         "endpoints": {"all": 4, "ready": 2, "serving": 3, "local": 1}, "internalTrafficPolicy": "Cluster",
-        "externalTrafficPolicy": "Local", "affinitySeconds": 100, "state": "applied", "stateText": "applied",
+        "externalTrafficPolicy": "Local", "affinitySeconds": 100, "state": "applied", "note": None,
     }  # fmt: skip
     assert there["default/rival"]["state"] == "claimed"
-    assert there["default/rival"]["stateText"] == "203.0.113.7:80/TCP belongs to default/web"
+    assert there["default/rival"]["note"] == "203.0.113.7:80/TCP belongs to default/web"
     assert there["default/none"]["state"] == "headless"
 
 
@@ -80,18 +81,21 @@ def test_patterns(proxy, published):
 
 def test_a_table_for_people(proxy, published):
     lines = run(proxy, "list").splitlines()
-    assert lines[0].split() == ["SERVICE", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORTS", "READY", "LOCAL", "STATE"]
+    titles = ["SERVICE", "STATE", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORTS", "READY", "LOCAL", "NOTE"]
+    assert lines[0].split() == titles
     assert lines[3].split() == [
-        "default/web", "LoadBalancer", published.address, "203.0.113.9,", "203.0.113.7", "80:30001/TCP", "2/4", "1",
-        "applied",
+        "default/web", "applied", "LoadBalancer", published.address, "203.0.113.9,", "203.0.113.7", "80:30001/TCP",
+        "2/4", "1",
     ]  # fmt: skip
+    assert lines[2].endswith("  1/1    1      203.0.113.7:80/TCP belongs to default/web")
     for title in ("TYPE", "PORTS", "STATE"):
         assert {line[lines[0].index(title) - 1] for line in lines} == {" "}, lines
     assert "EXTERNAL  AFFINITY" in run(proxy, "list", "-o", "wide") and "100 s" in run(proxy, "list", "-o", "wide")
     files = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a")
     computed = call(proxy.lab.node, "list", *files).stdout.splitlines()
-    assert [line.split()[:5] for line in computed] == [line.split()[:5] for line in lines]
-    assert computed[3].endswith("  computed") and "belongs to" in computed[2]
+    without_state = lambda text: [[line.split()[0], *line.split()[2:6]] for line in text]  # noqa: E731
+    assert without_state(computed) == without_state(lines)
+    assert computed[3].split()[1] == "computed" and "belongs to" in computed[2]
 
 
 def test_endpoints(proxy, published):
@@ -110,15 +114,87 @@ def test_endpoints(proxy, published):
 
 
 def test_on_a_terminal(proxy, published):
-    """Cut to its width, and coloured unless somebody does not want that."""
+    """Nothing is lost without a word, and it is coloured unless somebody does not want that."""
     plain = run(proxy, "list").splitlines()
     assert not any("\x1b" in line for line in plain)
-    narrow = on_terminal(proxy.lab.node, 30, "list", NO_COLOR="1")
-    assert narrow == [line[:30] for line in plain]
+    assert on_terminal(proxy.lab.node, 200, "list", NO_COLOR="1") == plain
     coloured = on_terminal(proxy.lab.node, 200, "list")
     assert coloured[0].startswith("\x1b[1mSERVICE") and coloured[0].endswith("\x1b[0m")
-    assert coloured[3].endswith("\x1b[32mapplied\x1b[0m") and "\x1b[33m203.0.113.7" in coloured[2]
+    assert "\x1b[32mapplied\x1b[0m" in coloured[3] and "\x1b[33mclaimed" in coloured[2]
     assert "\x1b" not in "".join(on_terminal(proxy.lab.node, 200, "list", "-o", "json"))
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 100])
+def test_on_a_narrow_terminal(proxy, published, columns):
+    """What somebody looks for first stays, cells are cut with a mark, and the last line says what is not shown."""
+    ports = [objects.Port(f"p{i}", "TCP", 1000 + i) for i in range(1000)]
+    proxy.manifests.put("wide", objects.service("a-service-with-a-very-long-name", {4: "10.96.3.3"}, ports))
+    wait_for(lambda: "1004/TCP and 995 more" in run(proxy, "list"), "it is listed")
+    lines = on_terminal(proxy.lab.node, columns, "list", NO_COLOR="1")
+    assert all(len(line) <= max(columns, 41) for line in lines), lines
+    titles = lines[0].split()
+    assert titles[:2] == ["SERVICE", "STATE"] and "READY" in titles
+    left_out = " ".join(lines).partition("(not shown, ")[2]
+    for title in ("TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORTS", "LOCAL"):
+        assert (title in titles) != (title in left_out), lines
+    assert columns < 80 or "LOCAL" in titles
+    assert re.match(r"default/a-servic\S*\.\.\.  no endpoints  ", lines[1])
+    belongs = "    203.0.113.7:80/TCP belongs to default/web"
+    assert belongs in lines or columns < len(belongs)
+    for command in (("list", "endpoints", "default/web"), ("list", "endpoints"), ("status",), ("explain", "default/web")):
+        lines = on_terminal(proxy.lab.node, columns, *command, NO_COLOR="1")
+        assert columns < 60 or all(len(line) <= columns or len(line.split()) == 1 for line in lines), lines
+
+
+def test_ports_that_nobody_serves(proxy):
+    """A port counts the endpoints of slices that have it. What is refused is not simply applied."""
+    ports = [objects.Port("http", "TCP", 80), objects.Port("admin", "TCP", 81), objects.Port("dns", "UDP", 53)]
+    web = objects.service("web", {4: "10.96.5.1", 6: "fd00:10:96::51"}, ports)
+    slice = objects.endpoint_slice(
+        "web-1", "web", 4, [objects.Port("http", "TCP", 8080), objects.Port("dns", "UDP", 53)],
+        [objects.endpoint("10.244.0.1"), objects.endpoint("10.244.0.2")],
+    )  # fmt: skip
+    more = objects.endpoint_slice("web-2", "web", 4, BACKEND, [objects.endpoint(f"10.244.0.{i}") for i in (2, 3)])
+    other = objects.endpoint_slice("other-1", "other", 4, BACKEND, [objects.endpoint("10.244.0.4")])
+    misnamed = objects.service("other", {4: "10.96.5.2"}, [objects.Port("web", "TCP", 80)])
+    proxy.manifests.put("all", web, slice, more, other, misnamed)
+    wait_for(lambda: items(proxy).get("default/web", {}).get("state") == "applied", "it is applied")
+    there = items(proxy)
+    assert there["default/web"]["endpoints"] == {"all": 3, "ready": 2, "readyMost": 3, "serving": 2, "local": 2}
+    assert there["default/web"]["note"] == "no endpoints for IPv4 81/TCP, IPv6 81/TCP, IPv6 80/TCP, 1 more"
+    assert there["default/other"]["state"] == "no endpoints" and there["default/other"]["note"] is None
+    assert there["default/other"]["endpoints"] == {"all": 1, "ready": 0, "serving": 0, "local": 0}
+    lines = run(proxy, "list").splitlines()
+    assert "  2-3/3  " in lines[2] and lines[1].split()[1:3] == ["no", "endpoints"]
+
+
+def test_all_frontends(proxy, published):
+    rows = {line.split()[0]: line for line in run(proxy, "list", "endpoints").splitlines()}
+    a, x = (f"{proxy.lab.pods[name].address[4]}:8080" for name in "ax")
+    assert rows[f"{published.address}:80/TCP"].endswith(f"  default/web    cluster IP        {a}, {x}"), rows
+    assert rows["203.0.113.9:80/TCP"].endswith(f"  load-balancer IP  {a}")  # policy Local
+    assert list(rows) == list({line.split()[0]: 1 for line in run(proxy, "list", "endpoints", "-A").splitlines()})
+    assert run(proxy, "list", "endpoints", "-n", "default").splitlines()[1:]
+    assert run(proxy, "list", "endpoints", "*/r*").splitlines()[1].split()[1] == "default/rival"
+    answer = json.loads(run(proxy, "list", "endpoints", "-o", "json"))
+    assert answer["kind"] == "KubeNftdFrontendList" and answer["schema"] == 1
+    web = next(it for it in answer["items"] if it["name"] == "web")
+    assert {it["policy"] for it in web["frontends"]} == {"Cluster", "Local"} and web["leftOut"] == 0
+    proxy.manifests.put("empty", objects.service("empty", {4: "10.96.9.9"}, HTTP))
+    wait_for(lambda: "10.96.9.9:80/TCP" in run(proxy, "list", "endpoints"), "it is listed")
+    files = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a")
+    for text in (run(proxy, "list", "endpoints"), call(proxy.lab.node, "list", "endpoints", *files).stdout):
+        line = next(line for line in text.splitlines() if line.startswith("10.96.9.9:80/TCP"))
+        assert line.endswith("rejected: no endpoints")
+
+
+def test_namespaces_and_forms(proxy, published):
+    assert run(proxy, "list", "-n", "default", "web", "-o", "name") == "default/web\n"
+    assert run(proxy, "list", "-A", "-o", "name") == run(proxy, "list", "-o", "name")
+    assert "is the cluster IP of default/web" in run(proxy, "explain", "-n", "default", "web")
+    text = run(proxy, "list", "default/web", "-o", "yaml")
+    assert "kind: KubeNftdServiceList\n" in text and "\n  state: applied\n" in text
+    assert "well: true\n" in run(proxy, "status", "-o", "yaml")
 
 
 def test_status_of_one_that_is_well(proxy, published):

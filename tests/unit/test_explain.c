@@ -69,15 +69,26 @@ COMMAND(line)
     write_view(out, views, &(struct view_style){0});
 }
 
+/* "WIDTH LINE": on a terminal; a "|" in the line is a tab. */
+COMMAND(line_of)
+{
+    struct view_style style = {(size_t)strtol(words, &words, 10), false, false};
+    const struct view views[] = {{.line = words + 1}, {0}};
+    for (char *bar; (bar = strchr(words, '|'));)
+        *bar = '\t';
+    write_view(out, views, &style);
+}
+
 /* "WIDTH [colours] [wide]": a table of items, and one without any. */
 COMMAND(table)
 {
     static const struct view notes[] = {{"notes", .line = "      note: {}"}, {0}};
-    static const struct column columns[] = {{"NAME", "{name}", ALWAYS},
-                                            {"KIND", "{kind}", WIDE},
-                                            {"STATE", VIEW_BAD "{state}" VIEW_PLAIN, ALWAYS},
-                                            {"CONNECTIONS", "{connections}", COUNTED},
-                                            {"WHY", "{why}", ALWAYS},
+    static const struct column columns[] = {{"NAME", "{name}", ALWAYS, 6, 0},
+                                            {"KIND", "{kind}", WIDE, 0, 2},
+                                            {"STATE", VIEW_BAD "{state}" VIEW_PLAIN, ALWAYS, 0, 0},
+                                            {"LIST", "{2:list}", WIDE, 5, 1},
+                                            {"CONNECTIONS", "{connections}", COUNTED, 0, 0},
+                                            {"WHY", "{why}", ALWAYS, 8, 0},
                                             {0}};
     static const struct view table[] = {
         {"items", .columns = columns, .inner = notes}, {"none", "NEVER", .line = "{}"}, {0}};
