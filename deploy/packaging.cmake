@@ -43,9 +43,15 @@ function(install_compressed source name destination)
 endfunction()
 install_compressed(docs/kube-nftd.8 kube-nftd.8 ${CMAKE_INSTALL_MANDIR}/man8)
 install_compressed(deploy/debian/changelog changelog ${CMAKE_INSTALL_DOCDIR})
-install(FILES deploy/debian/copyright docs/migration.md docs/configuration.md docs/operating.md
+install(FILES deploy/debian/copyright README.md docs/migration.md docs/configuration.md docs/operating.md
   docs/limits.md docs/compatibility.md docs/behaviour.md docs/design.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# For the machine of whoever has kubectl, which is seldom a node: kubectl-nftd takes Python.
+install(PROGRAMS deploy/kubectl-nftd deploy/kubectl_complete-nftd
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES deploy/monitoring/rules.yaml deploy/monitoring/dashboard.json
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_SET_DESTDIR ON) # /etc and the unit are outside of the prefix

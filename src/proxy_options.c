@@ -56,6 +56,11 @@ int proxy_check_cluster_cidr(const struct proxy_config *config, struct error *er
         given = given || options->has_cluster_cidr[i];
         fits = fits || (options->has_cluster_cidr[i] && config->families[i]);
     }
+    if (options->detect_local_mode == DETECT_LOCAL_CLUSTER_CIDR && !given)
+        log_warn("daemon",
+                 "no cluster CIDR is given (clusterCIDR, --cluster-cidr), so pods are not "
+                 "recognised: connections to cluster IPs from outside of the cluster are not "
+                 "masqueraded, and with externalTrafficPolicy Local pods count as outside");
     if (options->detect_local_mode != DETECT_LOCAL_CLUSTER_CIDR || !given || fits)
         return 0;
     error_set(err, "clusterCIDR (--cluster-cidr) has no CIDR of %s, the only family in use",

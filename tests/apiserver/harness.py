@@ -116,7 +116,7 @@ class Daemon:
     def lines(self, pattern):
         """The log lines of level info and above that match."""
         return [line for line in self.log().splitlines()
-                if re.search(pattern, line) and not re.match(r"\S+ debug ", line)]
+                if re.search(pattern, line) and not re.match(r"\S+ (debug |warn  daemon: no cluster CIDR)", line)]
 
 
 def figures():

@@ -73,11 +73,23 @@ def _apply(entry: Any, operation: dict) -> None:
 # ---- Helm ----
 
 
+class Refused(Exception):
+    """The chart calls "fail"."""
+
+
+def _scope(chart: Path, values: dict, namespace: str) -> dict:
+    about = yaml.safe_load((chart / "Chart.yaml").read_text())
+    return {"Values": _merge(yaml.safe_load((chart / "values.yaml").read_text()), values),
+            "Release": {"Namespace": namespace}, "Chart": {"AppVersion": about["appVersion"]}}
+
+
+def notes(chart: Path, values: dict, namespace: str = "kube-system") -> str:
+    return _render((chart / "templates/NOTES.txt").read_text(), _scope(chart, values, namespace))
+
+
 def helm(chart: Path, values: dict, namespace: str = "kube-system") -> list[dict]:
     """The objects of CHART as a release in NAMESPACE, with VALUES over its own."""
-    about = yaml.safe_load((chart / "Chart.yaml").read_text())
-    scope = {"Values": _merge(yaml.safe_load((chart / "values.yaml").read_text()), values),
-             "Release": {"Namespace": namespace}, "Chart": {"AppVersion": about["appVersion"]}}
+    scope = _scope(chart, values, namespace)
     objects = []
     for file in sorted((chart / "templates").glob("*.yaml")):
         objects += [entry for entry in yaml.safe_load_all(_render(file.read_text(), scope)) if entry]
@@ -122,7 +134,7 @@ def _branches(words: list[str], at: int, scope: dict, dot: Any, active: bool, ke
               condition: str) -> tuple[str, int]:
     out, done = "", False
     while True:
-        value = _value(condition, scope, dot) if condition else True
+        value = _condition(condition, scope, dot) if condition else True
         taken = active and not done and bool(value)
         some, at = _block(words, at, scope, value if keyword == "with" else dot, taken)
         out += some
@@ -135,18 +147,32 @@ def _branches(words: list[str], at: int, scope: dict, dot: Any, active: bool, ke
         keyword = "if"
 
 
+def _condition(text: str, scope: dict, dot: Any) -> Any:
+    """VALUE, not CONDITION, or CONDITION CONDITION, eq CONDITION CONDITION; a condition may stand in brackets."""
+    words = re.findall(r'\(.*\)|"[^"]*"|\S+', text)
+    if len(words) == 1:
+        return _condition(text[1:-1], scope, dot) if text.startswith("(") else _value(text, scope, dot)
+    values = [_condition(word, scope, dot) for word in words[1:]]
+    functions = {"not": lambda a: not a, "or": lambda a, b: a or b, "eq": lambda a, b: a == b}
+    return functions[words[0]](*values)
+
+
 def _value(path: str, scope: dict, dot: Any) -> Any:
     if path == ".":
         return dot
+    if path.startswith('"'):
+        return path.strip('"')
     assert re.fullmatch(r"(\.[A-Za-z]+)+", path), path
     found: Any = scope
     for name in path[1:].split("."):
-        found = found[name]
+        found = found[name] if found is scope or found is scope["Values"] else found.get(name)
     return found
 
 
 def _evaluate(action: str, scope: dict, dot: Any) -> str:
     """VALUE | FUNCTION ARGUMENT | ..., or FUNCTION VALUE | ..."""
+    if action.startswith("fail "):
+        raise Refused(action.removeprefix("fail ").strip('"'))
     first, *functions = [part.strip() for part in action.split("|")]
     if first.startswith("toYaml "):
         first, functions = first.removeprefix("toYaml "), ["toYaml", *functions]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rendering import helm, kustomize
+from rendering import Refused, helm, kustomize, notes
 
 SOURCE = Path(__file__).resolve().parents[2]
 DAEMON = os.environ.get("KUBE_NFTD", str(SOURCE / "build-test/kube-nftd"))
@@ -93,7 +93,7 @@ def by_name(objects: list[dict]) -> dict[tuple[str, str], dict]:
 @pytest.mark.parametrize("options", [[], *([name] for name in OPTIONS), list(OPTIONS)], ids="+".join)
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_chart_and_kustomization_say_the_same(overlay: str, options: list[str]):
-    values = dict(OVERLAYS[overlay])
+    values = OVERLAYS[overlay] | {"clusterCIDR": "none"}
     for name in options:
         values |= OPTIONS[name]
     assert by_name(helm(CHART, values)) == by_name(kustomize(KUBERNETES / overlay, *options))
@@ -115,6 +115,52 @@ def test_values_of_the_chart():
     assert config["clusterCIDR"] == "10.244.0.0/16,fd00::/64" and config["detectLocalMode"] == "NodeCIDR"
     places = {entry["metadata"].get("namespace", "network") for entry in rendered.values()}
     assert places == {"network"} == {rendered["ClusterRoleBinding", "kube-nftd"]["subjects"][0]["namespace"]}
+
+
+def test_more_values_of_the_chart():
+    rendered = by_name(helm(CHART, {
+        "clusterCIDR": "none", "image": {"pullPolicy": "Always"}, "imagePullSecrets": [{"name": "registry"}],
+        "podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}},
+    }))  # fmt: skip
+    template = rendered["DaemonSet", "kube-nftd"]["spec"]["template"]
+    spec = template["spec"]
+    assert {container["imagePullPolicy"] for container in spec["initContainers"] + spec["containers"]} == {"Always"}
+    assert spec["imagePullSecrets"] == [{"name": "registry"}] and spec["affinity"] == {"nodeAffinity": {}}
+    assert template["metadata"]["annotations"]["a"] == "b"
+    assert rendered["ConfigMap", "kube-nftd"]["data"]["config.conf"]["clusterCIDR"] == ""
+
+
+def test_the_chart_asks_for_the_addresses_of_pods():
+    with pytest.raises(Refused, match="clusterCIDR is not set"):
+        helm(CHART, {})
+    config = by_name(helm(CHART, {"config": {"detectLocalMode": "NodeCIDR"}}))["ConfigMap", "kube-nftd"]["data"]["config.conf"]
+    assert config["clusterCIDR"] == "" and config["detectLocalMode"] == "NodeCIDR"
+
+
+def test_notes_of_the_chart():
+    text = notes(CHART, {"clusterCIDR": "10.244.0.0/16"}, "network")
+    assert "kubectl --namespace network " in text and "kube-nftd/enabled: 'true'" in text and "not recognised" not in text
+    assert "pods are not recognised" in notes(CHART, {"clusterCIDR": "none"})
+
+
+def test_schema_of_the_values():
+    """It has each value of the chart, and knows a typo."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def check(value: object, spec: dict, where: str) -> None:
+        kinds = {"object": dict, "array": list, "string": str, "boolean": bool}
+        assert isinstance(value, kinds[spec["type"]] if "type" in spec else str), where
+        assert value in spec.get("enum", [value]) and re.search(spec.get("pattern", ""), str(value)), where
+        if "properties" in spec:
+            assert spec["additionalProperties"] is False and isinstance(value, dict) and value.keys() <= spec["properties"].keys(), where
+            for key, inner in value.items():
+                check(inner, spec["properties"][key], f"{where}.{key}")
+
+    check(values, schema, "values")
+    assert schema["properties"].keys() - values.keys() == {"global"}
+    for text, good in (("none", True), ("10.244.0.0/16,fd00::/56", True), ("", True), ("10.244.0.0", False), ("None", False)):
+        assert bool(re.search(schema["properties"]["clusterCIDR"]["pattern"], text)) is good, text
 
 
 # ---- man page and completion ----
@@ -172,7 +218,7 @@ def test_completion_offers_every_flag(complete, tmp_path: Path):
 def test_completion_offers_values(complete, tmp_path: Path):
     (tmp_path / "objects.yaml").touch()
     assert complete(DAEMON, "--detect-local-mode", "Node", folder=tmp_path) == ["NodeCIDR"]
-    assert complete(DAEMON, "-o", "", folder=tmp_path) == ["text", "json", "wide", "name"]
+    assert complete(DAEMON, "-o", "", folder=tmp_path) == ["text", "json", "yaml", "wide", "name"]
     assert complete(DAEMON, "--manifests", "obj", folder=tmp_path) == ["objects.yaml"]
 
 
@@ -185,7 +231,7 @@ def test_completion_behind_an_equals_sign(tmp_path: Path):
 @SHELLS
 def test_completion_offers_commands_and_services(complete, tmp_path: Path):
     """The Services are those that the daemon lists."""
-    commands = {"list", "status", "top", "explain", "preflight", "dump", "cleanup"}
+    commands = {"list", "status", "top", "explain", "preflight", "dump", "cleanup", "help", "version"}
     assert set(complete(DAEMON, "", folder=tmp_path)) == commands
     assert complete(DAEMON, "st", folder=tmp_path) == ["status"]
     lister = tmp_path / "kube-nftd"
@@ -193,6 +239,8 @@ def test_completion_offers_commands_and_services(complete, tmp_path: Path):
     lister.chmod(0o755)
     services = ["default/web", "kube-system/dns"]
     assert complete(str(lister), "explain", "", folder=tmp_path) == services
+    assert complete(DAEMON, "help", "st", folder=tmp_path) == ["status"]
+    assert complete(str(lister), "list", "-n", "", folder=tmp_path) == ["default", "kube-system"]
     assert complete(str(lister), "top", "", folder=tmp_path) == services
     assert complete(str(lister), "list", "endpoints", "kube", folder=tmp_path) == services[1:]
     assert complete(str(lister), "list", "", folder=tmp_path) == ["endpoints", *services]
@@ -322,10 +370,12 @@ def test_pieces_belong_together():
     assert binding["subjects"][0]["name"] == account["metadata"]["name"]
     template = daemon_set["spec"]["template"]
     assert template["spec"]["serviceAccountName"] == account["metadata"]["name"]
-    assert daemon_set["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    labels = {"app": "kube-nftd", "app.kubernetes.io/name": "kube-nftd", "app.kubernetes.io/component": "proxy"}
+    assert daemon_set["spec"]["selector"]["matchLabels"] == {"app": "kube-nftd"}
+    assert template["metadata"]["labels"] == daemon_set["metadata"]["labels"] == labels
     labelled = the("DaemonSet", "kubeadm", "../kube-proxy-label")["spec"]
     assert labelled["selector"] == daemon_set["spec"]["selector"]
-    assert labelled["template"]["metadata"]["labels"] == {"app": "kube-nftd", "k8s-app": "kube-proxy"}
+    assert labelled["template"]["metadata"]["labels"] == labels | {"k8s-app": "kube-proxy"}
     version = run(DAEMON, "--version").split()[1].removeprefix("v")
     for container in template["spec"]["initContainers"] + template["spec"]["containers"]:
         assert container["image"] == f"kube-nftd:{version}"
@@ -429,6 +479,8 @@ def test_installed_files(tmp_path: Path):
     prefix = next(tmp_path.glob("**/sbin/kube-nftd")).parents[1]
     found = {str(file.relative_to(prefix)) for file in prefix.rglob("*") if file.is_file()}
     assert {"sbin/kube-nftd", "share/man/man8/kube-nftd.8.gz", "share/doc/kube-nftd/operating.md",
+            "share/doc/kube-nftd/README.md", "share/doc/kube-nftd/examples/kubectl-nftd",
+            "share/doc/kube-nftd/examples/rules.yaml", "share/doc/kube-nftd/examples/dashboard.json",
             "share/bash-completion/completions/kube-nftd", "share/zsh/vendor-completions/_kube-nftd"} <= found
     unit_file = next(tmp_path.glob("**/kube-nftd.service")).read_text()
     assert f"ExecStart=/{(prefix / 'sbin/kube-nftd').relative_to(tmp_path)} " in unit_file

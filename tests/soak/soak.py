@@ -34,6 +34,7 @@ FLAG_SETS = (
 )
 # What the log may say at level warn or error, since we made it so. Everything else is a failure.
 EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
+    r"daemon: no cluster CIDR is given ",
     r"reflector: bad object: ",
     r"services: ignored fields: ",
     r"policy: frontend=\S+ of service=\S+ goes to service=",
