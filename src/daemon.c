@@ -77,8 +77,8 @@ static double sync_tables(struct daemon *d)
     if (d->begun)
         return proxy_sync(d->proxy, d->socket, now);
     next = clock_earlier(next, proxy_keep(d->proxy, d->socket, now));
-    /* No table that files which cannot be read now may have made. */
-    if (!proxy_has_previous(d->proxy) && manifests_begin(d->source.manifests))
+    /* Unless there is a table that files which cannot be read now may have made. */
+    if (manifests_begin(d->source.manifests, proxy_has_previous(d->proxy)))
         return now;
     return next;
 }

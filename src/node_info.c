@@ -18,7 +18,7 @@ struct facts {
     address_vec host;                 /* on this host's interfaces */
     bool host_known;                  /* host was set, and ports were reported */
     struct node_port_selection ports; /* as last reported */
-    bool unserved_logged;             /* that no address serves NodePorts */
+    char *unserved;                   /* why no address serves NodePorts, as logged; NULL: served */
 };
 
 struct node_info {
@@ -86,6 +86,7 @@ void node_info_free(struct node_info *node)
     for (int i = 0; i < FAMILY_COUNT; i++) {
         vec_free(&node->facts[i].host);
         vec_free(&node->facts[i].ports.addresses);
+        free(node->facts[i].unserved);
     }
     free(node->zone);
     free(node);
@@ -133,6 +134,12 @@ static char *why_unserved(const struct node_info *node, enum family family)
                      address_format(family, &facts->address, text), node->config.name);
 }
 
+static void set_unserved(struct facts *facts, char *why)
+{
+    free(facts->unserved);
+    facts->unserved = why;
+}
+
 static void log_node_ports(struct node_info *node, enum family family, bool changed)
 {
     struct facts *facts = &node->facts[family];
@@ -140,20 +147,18 @@ static void log_node_ports(struct node_info *node, enum family family, bool chan
     bool no_address = node->config.options->node_port_addresses.primary && !facts->has_address;
     bool may_come = no_address && !node->seen && !node->complete;
     if (facts->ports.addresses.n > 0) {
-        facts->unserved_logged = false;
+        set_unserved(facts, NULL);
         if (changed)
             log_info("node", "family=%s NodePorts are served on addresses=%zu%s", name,
                      facts->ports.addresses.n, facts->ports.all ? ", all of this host" : "");
         return;
     }
     /* Logged once, until addresses appear or the node's address changes. */
-    if (facts->unserved_logged || facts->ports.all || may_come)
+    if (facts->unserved || facts->ports.all || may_come)
         return;
-    facts->unserved_logged = true;
-    char *why = why_unserved(node, family);
+    set_unserved(facts, why_unserved(node, family));
     log_at(no_address ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "node",
-           "family=%s NodePorts are not served: %s", name, why);
-    free(why);
+           "family=%s NodePorts are not served: %s", name, facts->unserved);
 }
 
 /* @always: reports even without a change. */
@@ -218,7 +223,7 @@ static void put_address(struct node_info *node, enum family family, const struct
                    (address && memcmp(address, &facts->address, sizeof(*address)) != 0);
     if (facts->is_fixed || !changed)
         return;
-    facts->unserved_logged = false;
+    set_unserved(facts, NULL);
     log_info("node", "node=%s family=%s address=%s", node->config.name, family_name(family),
              address ? address_format(family, address, text) : "none");
     set_address(node, family, address);
@@ -261,6 +266,11 @@ void node_info_complete(struct node_info *node)
                  node->config.name);
     for (int i = 0; i < FAMILY_COUNT; i++)
         decide_node_ports(node, (enum family)i, false);
+}
+
+const char *node_info_unserved(const struct node_info *node, enum family family)
+{
+    return node->facts[family].unserved;
 }
 
 bool node_info_is_known(const struct node_info *node)

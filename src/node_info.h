@@ -66,6 +66,10 @@ void node_info_set_host_addresses(void *ctx, enum family family, const address_v
  * removed, or was never seen and is not expected. */
 bool node_info_is_eligible(const struct node_info *node);
 
+/** Why no address serves NodePorts of @family, borrowed until the next change; NULL: some do, or
+ * are not known yet. */
+const char *node_info_unserved(const struct node_info *node, enum family family);
+
 /** Whether its Node object was seen. */
 bool node_info_is_known(const struct node_info *node);
 

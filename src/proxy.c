@@ -340,6 +340,7 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct table_view *view = &now->family[i];
         now->tables[i] = proxy->tables[i];
+        now->node_ports_unserved[i] = node_info_unserved(proxy->node, (enum family)i);
         table_view(proxy->tables[i], clock_monotonic(), view);
         if (!view->in_use)
             continue;

@@ -38,6 +38,7 @@ struct snapshot {
     const char *zone;   /* the node's; NULL: none */
     bool node_unknown;  /* its Node object was not seen, so its zone is unknown */
     bool node_eligible; /* load balancers may use the node (docs/behaviour.md 6.2) */
+    const char *node_ports_unserved[FAMILY_COUNT]; /* why no address serves NodePorts; NULL: some */
 
     /* Where objects come from. Without an API server, what concerns it is zero. */
     const char *objects_from;      /* "https://...", or the path of manifests */
@@ -75,6 +76,7 @@ struct snapshot {
     const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: no flow cleaner */
 
     const struct health *health; /* NULL: no health checks are served */
+    bool health_closed;          /* the health address cannot be bound */
     struct health_counts health_counts;
 };
 
@@ -126,6 +128,9 @@ struct health *server_health(struct server *server);
  */
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready);
+
+/** How many addresses of health checks cannot be bound; @service_id (borrowed) and @port of one. */
+size_t health_unbound(const struct health *health, const char **service_id, uint16_t *port);
 
 /** Whether the health check of that Service, if any, is bound to each of its addresses. */
 bool health_service_is_listening(const struct health *health, const char *service_id,

@@ -238,9 +238,10 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
                                  enum manifests_mode mode, struct ev_loop *between,
                                  struct error *err);
 
-/** Passes on what can be read if MANIFESTS_WHOLE still waits for the rest; else, and for NULL,
- * returns false. */
-bool manifests_begin(struct manifests *manifests);
+/** Passes on what can be read if MANIFESTS_WHOLE still waits for the rest, unless tables of the
+ * @previous process are active; logs which files that concerns. Else, and for NULL, returns false.
+ */
+bool manifests_begin(struct manifests *manifests, bool previous);
 
 /** Why some files are not used as they are: "PATH: what is wrong". Borrowed until the next change;
  * NULL: all are. */
@@ -281,6 +282,8 @@ struct reflector_stats {
     const char *encoding;              /* of the last answer; NULL: none yet */
     const char *resource, *state;      /* "services"; "watching" */
     const char *error;                 /* the current error; NULL: none */
+    double error_age;                  /* seconds since it came last */
+    double next_try;                   /* in so many seconds; 0: it is being tried */
 };
 
 /**

@@ -435,6 +435,8 @@ struct table_view {
     bool previous;       /* nothing is programmed yet, and services of the previous process stay
                           * active */
     const char *failure; /* why it waits, as logged; NULL: it does not */
+    double failure_age;  /* seconds since it came last */
+    double next_try;     /* in so many seconds */
     uint64_t repairs;    /* commits that repaired changes seen as events */
     uint64_t drift;      /* elements resent after an audit */
     uint64_t audits;     /* completed */

@@ -152,6 +152,21 @@ bool health_service_is_listening(const struct health *health, const char *servic
     return service->ports.n > 0;
 }
 
+size_t health_unbound(const struct health *health, const char **service_id, uint16_t *port)
+{
+    size_t n = 0;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        hash_table_each (&health->services[i], const struct checked_service, service)
+            vec_each (&service->ports, listener) {
+                if ((*listener)->daemon)
+                    continue;
+                n++;
+                *service_id = service->id;
+                *port = service->port;
+            }
+    return n;
+}
+
 /* Opens and closes listeners of @service so that each address has one. Closes first: a wildcard
  * listener and one of a single address exclude each other. */
 static void move_service(struct checked_service *service)

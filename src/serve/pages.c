@@ -251,6 +251,8 @@ void server_read(struct server *server)
     server->now = (struct snapshot){.started = 0};
     server->config.read(server->config.ctx, &server->now);
     server->now.health_counts = server->counts;
+    server->now.health_closed =
+        server->own[ADDRESS_HEALTH] && !server_is_listening(server, ADDRESS_HEALTH);
 }
 
 int server_listen(struct server *server, enum server_address address, const char *bind,

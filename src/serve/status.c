@@ -23,14 +23,66 @@ static void add_seconds(cJSON *to, const char *key, double seconds)
 
 /* ---- problems ---- */
 
+/* Adds "WHAT: ERROR (3 s ago, next try in 2 s)". */
+static void add_failure(cJSON *problems, const char *what, const char *error, double age,
+                        double next)
+{
+    char *then =
+        next > 0 ? xasprintf("next try in %.0f s", ceil(next)) : xstrdup("it is being tried again");
+    facts_append_text(problems, "%s: %s (%.0f s ago, %s)", what, error, floor(age), then);
+    free(then);
+}
+
+/* Whether some Service has a NodePort in @family. */
+static bool has_node_ports(const struct snapshot *now, enum family family)
+{
+    hash_table_each (policy_services(now->policy), const struct service_state, it) {
+        const struct service *service = it->service;
+        for (size_t i = 0; service->has_cluster_ip[family] && i < service->ports.n; i++)
+            if (service->ports.v[i].node_port)
+                return true;
+    }
+    return false;
+}
+
+static void judge_ports(const struct snapshot *now, cJSON *problems)
+{
+    const char *service = NULL;
+    uint16_t port = 0;
+    size_t unbound = now->health ? health_unbound(now->health, &service, &port) : 0;
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        if (now->family[i].in_use && now->node_ports_unserved[i] && has_node_ports(now, i))
+            facts_append_text(problems, "%s: NodePorts are not served: %s", family_name(i),
+                              now->node_ports_unserved[i]);
+    if (now->health_closed)
+        facts_append_text(problems, "/healthz is not served: its address cannot be bound (see the "
+                                    "log; it is retried)");
+    if (unbound == 1)
+        facts_append_text(problems,
+                          "healthCheckNodePort %u of %s cannot be bound (see the log; it "
+                          "is retried)",
+                          port, service);
+    else if (unbound)
+        facts_append_text(problems,
+                          "%zu health check ports cannot be bound, as %u of %s (see the "
+                          "log; they are retried)",
+                          unbound, port, service);
+}
+
+static void judge_failure(const struct table_view *it, const char *name, cJSON *problems)
+{
+    char *what = xasprintf("%s: the kernel rejected the last changes", name);
+    add_failure(problems, what, it->failure, it->failure_age, it->next_try);
+    free(what);
+}
+
 static void judge_family(const struct table_view *it, const char *name, bool complete,
                          cJSON *problems)
 {
     if (it->lost)
         facts_append_text(problems, "%s: the table is gone, or belongs to another program", name);
     else if (it->failure)
-        facts_append_text(problems, "%s: the kernel rejected the last changes: %s", name,
-                          it->failure);
+        judge_failure(it, name, problems);
     else if (!it->programmed && it->previous)
         facts_append_text(problems, "%s: the table of the previous process stays active", name);
     else if (complete && !it->programmed)
@@ -74,14 +126,15 @@ static void judge(const struct snapshot *now, cJSON *to)
                           floor(now->heard));
     for (int kind = 0; kind < KIND_COUNT; kind++)
         if (now->watch[kind].error)
-            facts_append_text(problems, "%s: %s", now->watch[kind].resource,
-                              now->watch[kind].error);
+            add_failure(problems, now->watch[kind].resource, now->watch[kind].error,
+                        now->watch[kind].error_age, now->watch[kind].next_try);
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].in_use)
             judge_family(&now->family[i], family_name(i), now->complete, problems);
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].in_use)
             judge_limits(&now->family[i], family_name(i), problems);
+    judge_ports(now, problems);
     facts_add(to, fact_flag("well", !problems->child));
 }
 
@@ -145,6 +198,8 @@ static cJSON *status_facts(const struct snapshot *now)
     double resident = isnan(usage.resident) ? 0 : usage.resident;
     facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", 1),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));
+    facts_format(root, "build", *KUBE_NFTD_COMMIT ? "%s (commit %.12s)" : "%s", KUBE_NFTD_VERSION,
+                 KUBE_NFTD_COMMIT);
     judge(now, root);
     facts_add_time(root, "started", now->started);
     add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - now->started, 0));
@@ -178,9 +233,8 @@ static const struct view family_lines[] = {
     {.line =
          "             last commit {lastCommit|never}[lastCommit?, took {lastCommitSecondsText}]"
          "[pendingSeconds?; a change is pending for {pendingSecondsText}]"},
-    {.line =
-         "             {transactions} transactions, {repairs} repairs, {drift} elements of drift; "
-         "[owned?no other program can change it][!owned?other programs can change it]"},
+    {.line = "             {transactions} transactions, {repairs} repairs, drift {drift}, "
+             "[owned?owned][!owned?not owned]"},
     {0}};
 
 static const struct column watch_columns[] = {{"WATCH", "{resource}", ALWAYS, 0, 0},
@@ -192,12 +246,11 @@ static const struct column watch_columns[] = {{"WATCH", "{resource}", ALWAYS, 0,
                                               {0}};
 
 const struct view view_status[] = {
-    {.line = VIEW_BOLD "kube-nftd {version}" VIEW_PLAIN ", up "
+    {.line = VIEW_BOLD "kube-nftd {build}" VIEW_PLAIN ", up "
                        "{uptimeSecondsText}: [well?" VIEW_GOOD "well" VIEW_PLAIN "][!well?" VIEW_BAD
                        "not well" VIEW_PLAIN "]"},
     {"problems", .line = "  " VIEW_BAD "{}" VIEW_PLAIN},
-    {.line = "\nCommit       {commit|unknown}"},
-    {.line = "Node         {node.name}[node.zone? in zone {node.zone}]"
+    {.line = "\nNode         {node.name}[node.zone? in zone {node.zone}]"
              "[!node.known?, whose Node object is not known]"
              "[node.known?[!node.zone?, without a zone]]"},
     {.line = "Objects      {source.services} Services, {source.endpointSlices} EndpointSlices"

@@ -369,6 +369,7 @@ bool retry_clear(struct retry *retry)
 
 void retry_log(struct retry *retry, enum log_level level, char *text, const char *detail)
 {
+    retry->failed_at = clock_monotonic();
     if (retry->logged && strcmp(retry->logged, text) == 0) {
         log_debug(2, retry->subsystem, "still: %s", text);
         free(text);

@@ -102,6 +102,7 @@ struct retry {
     struct backoff backoff;
     double forbidden_wait; /* the last one; 0: none */
     char *logged;          /* the last error, owned; NULL: none */
+    double failed_at;      /* clock_monotonic */
 };
 
 /** Starts without an error at time @now (clock_monotonic). Borrows the strings for good. */

@@ -64,6 +64,7 @@ struct file {
     bool is_link;
     bool gone;     /* to be freed after processing */
     char *problem; /* why it is not read as it is, as logged; NULL: it is */
+    bool unlogged; /* what follows from the problem is not known yet */
 };
 
 enum manifests_state {
@@ -498,6 +499,15 @@ static void judge(struct manifests *m)
         m->state = WHOLE;
 }
 
+static void log_problems(const struct manifests *m, const char *consequence)
+{
+    vec_each (&m->files, file) {
+        if ((*file)->problem && (*file)->unlogged)
+            log_error(LOG, "%s: %s; %s", (*file)->path, (*file)->problem, consequence);
+        (*file)->unlogged = false;
+    }
+}
+
 static void pass_on(struct manifests *m)
 {
     m->state = PARTIAL;
@@ -521,11 +531,11 @@ static int load(struct manifests *m, enum manifests_mode mode, struct error *err
         if (result != MANIFEST_OK && mode == MANIFESTS_STRICT)
             return error_prefix(err, "%s", file->path);
         if (result != MANIFEST_OK && set_problem(file, err->text))
-            log_error(LOG, "%s: %s; %s", file->path, err->text,
-                      mode == MANIFESTS_WHOLE ? "no file is used until all can be read"
-                                              : "skipped until it changes");
+            file->unlogged = true;
         error_clear(err);
     }
+    if (mode != MANIFESTS_WHOLE)
+        log_problems(m, "skipped until it changes");
     judge(m);
     if (m->problem && mode == MANIFESTS_WHOLE) {
         forget_objects(m);
@@ -712,12 +722,16 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
     return NULL;
 }
 
-bool manifests_begin(struct manifests *m)
+bool manifests_begin(struct manifests *m, bool previous)
 {
     struct error err = {0};
     if (!m || m->state != WAITING)
         return false;
-    log_warn(LOG, "%s; the files that can be read are used", m->problem);
+    if (previous) {
+        log_problems(m, "no file is used until all can be read, since a table of the previous "
+                        "process is active");
+        return false;
+    }
     load(m, MANIFESTS_PARTIAL, &err);
     error_clear(&err);
     return true;

@@ -762,6 +762,9 @@ struct reflector_stats reflector_stats(const struct reflector *r)
         stats.resource = resource_of(r);
         stats.state = state_names[r->state];
         stats.error = r->retry.logged;
+        stats.error_age = stats.error ? clock_monotonic() - r->retry.failed_at : 0;
+        if (r->state == STATE_BACKING_OFF)
+            stats.next_try = ev_timer_remaining(r->loop, (struct ev_timer *)&r->timer);
     }
     return stats;
 }

@@ -547,6 +547,8 @@ void table_view(const struct table *table, double now, struct table_view *view)
                                 .last_updated = table->last_updated,
                                 .previous = table->previous && !table->programmed,
                                 .failure = table_is_applied(table) ? NULL : table->logged,
+                                .failure_age = table->failed_time ? now - table->failed_time : 0,
+                                .next_try = table->failed_time ? next_try(table) - now : 0,
                                 .repairs = table->foreign.repairs,
                                 .drift = table->foreign.drift,
                                 .audits = table->audit.ended,

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import threading
 
 import pytest
@@ -143,7 +144,7 @@ def test_on_a_narrow_terminal(proxy, published, columns):
     assert belongs in lines or columns < len(belongs)
     for command in (("list", "endpoints", "default/web"), ("list", "endpoints"), ("status",), ("explain", "default/web")):
         lines = on_terminal(proxy.lab.node, columns, *command, NO_COLOR="1")
-        assert columns < 60 or all(len(line) <= columns or len(line.split()) == 1 for line in lines), lines
+        assert columns < 80 or all(len(line) <= columns or len(line.split()) == 1 for line in lines), lines
 
 
 def test_ports_that_nobody_serves(proxy):
@@ -214,6 +215,64 @@ def test_status_of_one_that_is_not(proxy, tmp_path, monkeypatch):
     assert text.splitlines()[0].endswith(": not well") and "IPv4: 2 frontends or other elements are rejected" in text
     assert items(proxy, "default/three")["default/three"]["state"] == "rejected"
     assert items(proxy, "default/one")["default/one"]["state"] == "applied"
+
+
+def problems(proxy) -> list[str]:
+    return json.loads(call(proxy.lab.node, "status", "-o", "json").stdout)["problems"]
+
+
+def test_ports_that_are_not_served(lab, tmp_path):
+    """NodePorts without an address, but only if a Service has one; a health check whose port another program has."""
+    proxy = Proxy(lab, tmp_path, "--nodeport-addresses", "192.168.77.0/24,2001:db8:51::/64")
+    try:
+        proxy.daemon.start()
+        assert problems(proxy) == []
+        service = objects.service("web", {4: "10.96.0.7"}, HTTP, type="NodePort")
+        service["spec"]["ports"][0]["nodePort"] = 30001
+        proxy.manifests.put("web", service)
+        why = "IPv4: NodePorts are not served: no interface of this host has an address in --nodeport-addresses"
+        wait_for(lambda: problems(proxy) == [why], lambda: str(problems(proxy)))
+        assert run(proxy, "status", status=1).splitlines()[1] == f"  {why}"
+    finally:
+        proxy.close()
+
+
+def test_health_ports_that_another_program_has(proxy, published):
+    with proxy.lab.node.inside():
+        taken = socket.create_server((NODE_ADDRESS[4], 32001))
+    service = objects.service("checked", {4: "10.96.0.8"}, HTTP, type="LoadBalancer", externalTrafficPolicy="Local")
+    service["spec"]["healthCheckNodePort"] = 32001
+    proxy.manifests.put("checked", service)
+    wait_for(lambda: problems(proxy), "it is reported")
+    assert problems(proxy) == ["healthCheckNodePort 32001 of default/checked cannot be bound (see the log; it is retried)"]
+    taken.close()
+    wait_for(lambda: not problems(proxy), "it is open")
+
+
+def test_a_manifest_that_is_skipped(proxy, published):
+    (proxy.manifests.folder / "bad.yaml").write_text("kind: [")
+    wait_for(lambda: problems(proxy), "it is reported")
+    assert "bad.yaml: line 2 " in problems(proxy)[0] and run(proxy, "list", "-n", "default", "web")
+    (proxy.manifests.folder / "bad.yaml").unlink()
+    wait_for(lambda: not problems(proxy), "it is gone")
+
+
+def test_the_age_of_an_error(lab, tmp_path):
+    """And when the next try is."""
+    namespace = lab.client
+    log = (tmp_path / "log").open("wb")
+    process = namespace.start(
+        [str(BINARY), "--master", "http://127.0.0.1:1", "--hostname-override", "a", "--conntrack-max-per-core", "0"],
+        stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
+    )  # fmt: skip
+    try:
+        age = r"services: cannot (list|watch) services: .* \((\d+) s ago, (next try in \d+ s|it is being tried again)\)"
+        found = lambda: [re.match(age, it) for it in json.loads(call(namespace, "status", "-o", "json").stdout or "{}").get("problems", [])]  # noqa: E731
+        wait_for(lambda: any(found()), lambda: call(namespace, "status").stdout)
+    finally:
+        process.terminate()
+        process.wait()
+        log.close()
 
 
 @pytest.mark.usefixtures("table_owners")

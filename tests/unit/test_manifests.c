@@ -239,7 +239,8 @@ COMMAND(state)
 
 COMMAND(begin_partly)
 {
-    fprintf(out, "%s\n", manifests_begin(manifests) ? "begun" : "nothing to begin");
+    bool previous = strcmp(words, "previous") == 0;
+    fprintf(out, "%s\n", manifests_begin(manifests, previous) ? "begun" : "nothing to begin");
     write_seen(out);
 }
 
