@@ -303,6 +303,10 @@ struct explain_query {
 int explain_query_parse(const char *text, struct explain_query *query, struct error *err);
 void explain_query_clear(struct explain_query *query);
 
+/** The text that names the Service @text, "NAMESPACE/SERVICE[:PORT]", also if these are "80/tcp".
+ * The caller frees it. */
+char *service_query(const char *text);
+
 /**
  * Explains where traffic goes and why: the Service of an address, its endpoints and why this node
  * uses each of them or not, the elements in the kernel, and whether these match the decision. An

@@ -51,7 +51,12 @@ static int run_explain(const struct options *options, command_compute_fn compute
 {
     bool endpoints = options->command == COMMAND_ENDPOINTS;
     struct explain_query query;
-    if (explain_query_parse(options->subject, &query, err) == 0 && endpoints && !query.service_id) {
+    /* "80/tcp" is a port, unless it can only be a Service. */
+    char *subject = endpoints || options->namespace ? service_query(options->subject)
+                                                    : xstrdup(options->subject);
+    int result = explain_query_parse(subject, &query, err);
+    free(subject);
+    if (result == 0 && endpoints && !query.service_id) {
         explain_query_clear(&query);
         error_set(err, "not NAMESPACE/SERVICE");
     }

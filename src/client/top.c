@@ -105,8 +105,10 @@ static int read_services(struct top *t, struct error *err)
 static int read_endpoints(struct top *t, struct error *err)
 {
     const cJSON *port, *item;
+    char *what = service_query(t->service);
     cJSON *answer = ask_daemon(t->bind, EXPLAIN_KIND, "/explain",
-                               ASK_QUERY({"what", t->service}, {"all", "true"}), NULL, err);
+                               ASK_QUERY({"what", what}, {"all", "true"}), NULL, err);
+    free(what);
     if (!answer)
         return -1;
     t->at = clock_monotonic();

@@ -112,6 +112,15 @@ int explain_query_parse(const char *text, struct explain_query *query, struct er
     return result;
 }
 
+char *service_query(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    if (!slash)
+        return xstrdup(text);
+    int name = (int)strcspn(slash + 1, ":");
+    return xasprintf("%.*s.%.*s%s", name, slash + 1, (int)(slash - text), text, slash + 1 + name);
+}
+
 /* Version of the answer: incremented when a field is removed or changes its meaning. */
 #define SCHEMA 3
 

@@ -107,6 +107,33 @@ def test_tables_of_mode_nftables(node):
     assert cleanup(node) == (0, NOTHING.splitlines())
 
 
+# What a table of 1.37 has that 1.36's has not, with the gate KubeProxyNFTablesLocalhostNodePorts.
+LOCALHOST_NODE_PORTS = """
+table {ip} kube-proxy {{
+    counter localhost-nodeport-rejected-udp {{ }}
+    counter localhost-nodeport-rejected-tcp {{ }}
+    chain localhost-nodeport-reject-udp {{ counter name "localhost-nodeport-rejected-udp" reject; }}
+    chain localhost-nodeport-reject-tcp {{ counter name "localhost-nodeport-rejected-tcp" reject; }}
+    map localhost-nodeport-reject-ports {{
+        type inet_proto . inet_service : verdict
+        elements = {{ udp . 30053 : jump localhost-nodeport-reject-udp, tcp . 30080 : jump localhost-nodeport-reject-tcp }}
+    }}
+    chain localhost-nodeports {{
+        type filter hook input priority 0;
+        {ip} daddr {loopback} meta l4proto . th dport vmap @localhost-nodeport-reject-ports
+    }}
+}}
+"""
+
+
+def test_tables_of_kube_proxy_1_37(node):
+    for family, ip, loopback in ((4, "ip", "127.0.0.0/8"), (6, "ip6", "::1")):
+        node.run("nft", "-f", "-", stdin=Table(family, services(family)).text())
+        node.run("nft", "-f", "-", stdin=LOCALHOST_NODE_PORTS.format(ip=ip, loopback=loopback))
+    assert cleanup(node) == (0, ["removed: table ip kube-proxy", "removed: table ip6 kube-proxy"])
+    assert ruleset(node) == ""
+
+
 @pytest.mark.usefixtures("table_owners")
 def test_a_table_that_a_process_owns_stays(node):
     owner = node.start(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -217,6 +217,25 @@ def test_status_of_one_that_is_not(proxy, tmp_path, monkeypatch):
     assert items(proxy, "default/one")["default/one"]["state"] == "applied"
 
 
+def test_names_that_begin_with_digits(proxy):
+    """As Kubernetes 1.37 allows for Services; namespaces always could. What looks like a port is one only for explain."""
+    for namespace, name, last in (("2024", "1web", 1), ("80", "tcp", 2), ("default", "10", 3)):
+        web = objects.service(name, {4: f"10.96.7.{last}"}, HTTP)
+        slice = objects.endpoint_slice(f"{name}-1", name, 4, BACKEND, [objects.endpoint(f"10.244.0.{last}")])
+        for it in (web, slice):
+            it["metadata"]["namespace"] = namespace
+        proxy.manifests.put(f"{name}-{namespace}", web, slice)
+    wait_for(lambda: [it["state"] for it in items(proxy).values()] == ["applied"] * 3, "all are applied")
+    assert run(proxy, "list", "2024/*", "-o", "name") == "2024/1web\n" and run(proxy, "list", "*/1*", "-o", "name").split() == ["2024/1web", "default/10"]
+    for what in (["2024/1web"], ["1web.2024"], ["1web.2024.svc:80"], ["-n", "2024", "1web:http"]):
+        assert "10.96.7.1:80/TCP is the cluster IP of 2024/1web" in run(proxy, "explain", *what), what
+    assert "10.96.7.2:80/TCP is" in run(proxy, "explain", "tcp.80") and "10.96.7.2:80/TCP is" in run(proxy, "explain", "-n", "80", "tcp")
+    assert "10.96.7.3:80/TCP is" in run(proxy, "explain", "-n", "default", "10") and "10.96.7.3:80/TCP is" in run(proxy, "explain", "default/10")
+    for service, last in (("2024/1web", 1), ("80/tcp", 2), ("default/10", 3)):
+        assert f"10.244.0.{last}:8080" in run(proxy, "list", "endpoints", service)
+    assert "No Service has node port 80" in run(proxy, "explain", "80/tcp", status=2)
+
+
 def problems(proxy) -> list[str]:
     return json.loads(call(proxy.lab.node, "status", "-o", "json").stdout)["problems"]
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import objects
+from connections import Kept, Steady
 from daemon import FAMILY_TABLE, Daemon, call, http_get, wait_for
 from lab import NODE_ADDRESS, NODE_PORTS, SECONDARY_ADDRESS, Namespace
 from places import FIXED
@@ -136,6 +137,44 @@ def test_node_port_addresses_follow_the_host(lab, tmp_path, family):
             wait_for(lambda: extra not in table.listing(), "the address is forgotten")
         assert proxy.shape() == before
         assert lab.ask(lab.client, NODE_ADDRESS[family], port, "TCP") in ("a", "b")
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()
+
+
+def test_the_node_that_gets_other_addresses_and_goes(lab, tmp_path, family):
+    """kube-proxy 1.37 exits for both. The daemon goes on: NodePorts move, no connection is lost, and without a Node
+    object what it said last is used."""
+    proxy = Proxy(lab, tmp_path)
+    web = Web(proxy, family, "TCP")
+    port = NODE_PORTS[0]
+    try:
+        proxy.daemon.start()
+        service = web.as_service(type="NodePort")
+        service["spec"]["ports"][0]["nodePort"] = port
+        proxy.manifests.put("web-service", service)
+        web.put_endpoints(a="ready", b="ready")
+        web.settle("a", "b")
+        process = proxy.daemon.process.pid
+        address, other = NODE_ADDRESS[family], SECONDARY_ADDRESS[family]
+        answers = lambda where: lab.ask(lab.client, where, port, "TCP", 0.5) in ("a", "b")  # noqa: E731
+        assert answers(address) and not answers(other)
+        kept = Kept(lab, web.address, "TCP")
+        with Steady(lab, web.address, "TCP", {"a", "b"}) as steady:
+            for here, there in ((other, address), (address, other)):
+                proxy.manifests.put("node", objects.node(addresses=[("InternalIP", here)]))
+                wait_for(lambda: answers(here), "NodePorts are at the new address")  # noqa: B023
+                wait_for(lambda: not answers(there), "and not at the old one")  # noqa: B023
+            proxy.manifests.remove("node")
+            wait_for(lambda: "the Node object was deleted" in proxy.daemon.log(), "it is noticed")
+            assert answers(address)
+            web.put_endpoints(b="ready")
+            web.settle("b")
+            proxy.manifests.put("node", objects.node(addresses=[("InternalIP", other)]))
+            wait_for(lambda: answers(other), "the Node that comes back counts")
+        kept.check()
+        assert steady.bad == [] and steady.asked > 10
+        assert proxy.daemon.running() and proxy.daemon.process.pid == process
     finally:
         print(proxy.daemon.last_words())
         proxy.close()
