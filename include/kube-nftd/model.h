@@ -286,6 +286,8 @@ struct service {
     bool skipped;
     bool external_local; /* externalTrafficPolicy Local, where it applies (docs/behaviour.md 1.2) */
     bool internal_local; /* internalTrafficPolicy Local */
+    /* The load balancer has a hostname, or ipMode Proxy: clients go there, not to our addresses. */
+    bool by_hostname, by_proxy;
     uint8_t type;        /* enum service_type; ignored by service_equal() */
     bool has_cluster_ip[FAMILY_COUNT];
     struct address cluster_ip[FAMILY_COUNT];

@@ -126,7 +126,9 @@ static cJSON *fetch_list(const struct options *options, const char *kind, const 
         sort_items(items);
     bool people = options->output != OUTPUT_JSON && options->output != OUTPUT_YAML;
     if (facts && (!items || !items->child) && people)
-        fputs("no such Service\n", stderr);
+        fputs("no such Service (those with the label service.kubernetes.io/service-proxy-name are "
+              "another proxy's)\n",
+              stderr);
     return facts;
 }
 

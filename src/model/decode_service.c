@@ -214,11 +214,15 @@ static int take_outside_address(struct decoder *d, const struct json_value *entr
 /* In modes other than VIP, the balancer delivers to the nodes itself (docs/behaviour.md 1.2). */
 static int take_ingress(struct decoder *d, const struct json_value *entry, void *ctx)
 {
-    const struct json_value *ip = json_find(entry, "ip");
+    const struct json_value *ip = json_find(entry, "ip"), *name = json_find(entry, "hostname");
+    struct service *service = d->out->service;
     const char *text, *mode;
     if (field_string(d, ip, &text) || field_string(d, json_find(entry, "ipMode"), &mode))
         return -1;
-    return text && (!mode || strcmp(mode, "VIP") == 0) ? take_outside_address(d, ip, ctx) : 0;
+    bool is_ours = !mode || strcmp(mode, "VIP") == 0;
+    service->by_hostname |= !text && json_is(name, JSON_STRING) && *name->string;
+    service->by_proxy |= text && !is_ours;
+    return text && is_ours ? take_outside_address(d, ip, ctx) : 0;
 }
 
 /* @text trimmed, for the caller to free. */

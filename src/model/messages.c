@@ -63,7 +63,8 @@ MESSAGE(
     [12] = NUMBER("healthCheckNodePort"),
     [14] = OBJECT("sessionAffinityConfig", session_affinity_config), [18] = STRINGS("clusterIPs"),
     [19] = STRINGS("ipFamilies"), [22] = OWN_STRING("internalTrafficPolicy"));
-MESSAGE(load_balancer_ingress, [1] = STRING("ip"), [3] = OWN_STRING("ipMode"));
+MESSAGE(load_balancer_ingress, [1] = STRING("ip"), [2] = STRING("hostname"),
+        [3] = OWN_STRING("ipMode"));
 MESSAGE(load_balancer_status, [1] = OBJECTS("ingress", load_balancer_ingress));
 MESSAGE(service_status, [1] = OBJECT("loadBalancer", load_balancer_status));
 MESSAGE(service_meta, OBJECT_META, [8] = TIME("creationTimestamp"));

@@ -164,6 +164,7 @@ bool service_equal(const struct service *a, const struct service *b)
 {
     if (!string_equal(a->id, b->id) || a->created != b->created || a->skipped != b->skipped ||
         a->external_local != b->external_local || a->internal_local != b->internal_local ||
+        a->by_hostname != b->by_hostname || a->by_proxy != b->by_proxy ||
         a->affinity_timeout != b->affinity_timeout ||
         a->health_check_node_port != b->health_check_node_port ||
         memcmp(&a->uid, &b->uid, sizeof(a->uid)) != 0)

@@ -251,6 +251,19 @@ static void sum_up(struct explainer *e)
         }
 }
 
+/* A Service that is not known may be another proxy's, or its slices may be there alone. */
+static void explain_absent(struct explainer *e, const char *id)
+{
+    size_t slices = 0;
+    while (endpoint_slice_cache_at(e->now->slices, id, slices))
+        slices++;
+    if (slices)
+        explain_note(e, "%zu EndpointSlice%s it (label kubernetes.io/service-name)", slices,
+                     slices == 1 ? " names" : "s name");
+    explain_note(e, "a Service with the label service.kubernetes.io/service-proxy-name is served by "
+                    "another proxy, and is not known here");
+}
+
 /* Returns the value of "found". */
 static const char *explain_named(struct explainer *e)
 {
@@ -260,6 +273,7 @@ static const char *explain_named(struct explainer *e)
         explain_summary(e, "%s%s.", id,
                         explain_is_outdated(e, id) ? " is invalid: the log names the field"
                                                    : ": no such Service exists");
+        explain_absent(e, id);
         return "noSuchService";
     }
     if (explain_service(e, state, NULL, name) > 0)

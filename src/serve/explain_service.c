@@ -294,6 +294,12 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
                      "the last version of Service %s is invalid, and this is about an older one: "
                      "the log names the field",
                      service->id);
+    if (service->by_hostname)
+        explain_note(e, "its load balancer has a hostname: no address of it is served here, and "
+                        "clients go through the balancer");
+    if (service->by_proxy)
+        explain_note(e, "its load balancer has ipMode Proxy: that address is not served here, and "
+                        "clients go through the balancer");
     if (service->warnings)
         explain_note(e, "ignored in Service %s: %s", service->id, service->warnings);
 }

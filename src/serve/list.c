@@ -270,6 +270,10 @@ static cJSON *describe(const struct snapshot *now, const struct service_state *s
     if (now->counting != COUNT_NOTHING)
         facts_add(item, fact_number("connections", connections_of(now, state, ALL_PORTS)));
     const char *word = state_of(now, state, &text);
+    if (service->by_hostname)
+        xjoin(&text, "load balancer by hostname");
+    if (service->by_proxy)
+        xjoin(&text, "load balancer in mode Proxy");
     facts_add(item, fact_text("state", word), fact_text("note", text));
     free(text);
     return item;

@@ -19,6 +19,7 @@ from test_refusals import one_is_rejected
 
 METRICS_PORT = 10249
 HTTP = [objects.Port("http", "TCP", 80)]
+NO_SUCH_SERVICE = "no such Service (those with the label service.kubernetes.io/service-proxy-name are another proxy's)\n"
 BACKEND = [objects.Port("http", "TCP", 8080)]
 
 
@@ -77,7 +78,7 @@ def test_patterns(proxy, published):
         assert list(items(proxy, pattern)) == [f"default/{name}" for name in names]
         assert run(proxy, "list", pattern, "-o", "name").split() == [f"default/{name}" for name in names]
     done = call(proxy.lab.node, "list", "kube-system/*")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no such Service\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", NO_SUCH_SERVICE)
 
 
 def test_a_table_for_people(proxy, published):
@@ -215,6 +216,28 @@ def test_status_of_one_that_is_not(proxy, tmp_path, monkeypatch):
     assert text.splitlines()[0].endswith(": not well") and "IPv4: 2 frontends or other elements are rejected" in text
     assert items(proxy, "default/three")["default/three"]["state"] == "rejected"
     assert items(proxy, "default/one")["default/one"]["state"] == "applied"
+
+
+def test_what_is_left_to_others(proxy):
+    """A balancer's hostname, its mode Proxy, another proxy's Service, and slices without a Service."""
+    named, proxied = (objects.service(name, {4: f"10.96.8.{i}"}, HTTP, type="LoadBalancer") for i, name in enumerate(("named", "proxied"), 1))
+    named["status"] = {"loadBalancer": {"ingress": [{"hostname": "lb.example"}]}}
+    proxied["status"] = {"loadBalancer": {"ingress": [{"ip": "203.0.113.9", "ipMode": "Proxy"}]}}
+    other = objects.service("other", {4: "10.96.8.3"}, HTTP)
+    other["metadata"]["labels"] = {"service.kubernetes.io/service-proxy-name": "somebody"}
+    slice = objects.endpoint_slice("other-1", "other", 4, BACKEND, [objects.endpoint("10.244.0.4")])
+    proxy.manifests.put("all", named, proxied, other, slice)
+    wait_for(lambda: len(items(proxy)) == 2, "they are known")
+    assert {name: it["note"] for name, it in items(proxy).items()} == {
+        "default/named": "load balancer by hostname", "default/proxied": "load balancer in mode Proxy",
+    }  # fmt: skip
+    assert "its load balancer has a hostname: " in run(proxy, "explain", "default/named")
+    assert "its load balancer has ipMode Proxy: " in run(proxy, "explain", "default/proxied")
+    text = run(proxy, "explain", "default/other", status=2)
+    assert "1 EndpointSlice names it" in text and "is served by another proxy" in text
+    named["status"] = {"loadBalancer": {}}
+    proxy.manifests.put("all", named, proxied, other, slice)
+    wait_for(lambda: items(proxy)["default/named"]["note"] is None, "it is followed")
 
 
 def test_names_that_begin_with_digits(proxy):
