@@ -79,6 +79,20 @@ static int init_only(const struct options *options, struct error *err)
     return 0;
 }
 
+/* Prints what on this host would make right tables useless. */
+static void print_obstacles(void)
+{
+    const bool families[FAMILY_COUNT] = {true, host_has_ipv6()};
+    cJSON *texts = cJSON_CreateArray();
+    const cJSON *it;
+    obstacles_find(families, texts);
+    cJSON_ArrayForEach (it, texts)
+        printf("Host  %s\n", it->valuestring);
+    if (!texts->child)
+        printf("Host  forwards packets, and no chain drops what no rule accepts\n");
+    cJSON_Delete(texts);
+}
+
 /* Prints the features of this kernel. -1 if no family can be proxied. */
 static int preflight(struct error *err)
 {
@@ -95,6 +109,7 @@ static int preflight(struct error *err)
         preflight_clear(&preflights[i]);
     }
     nft_socket_close(socket);
+    print_obstacles();
     fflush(stdout); /* before the error on stderr */
     return any ? 0 : error_set(err, "no family can be proxied on this kernel");
 }

@@ -33,6 +33,9 @@ struct conntrack_settings {
  */
 size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const char *root);
 
+/** The number in the file @path below /proc/sys/net; -1 if it cannot be read. */
+long long host_net_setting(const char *path);
+
 /** Whether IPv6 is available and enabled on this host (docs/behaviour.md 9.1). */
 bool host_has_ipv6(void);
 

@@ -288,7 +288,7 @@ struct service {
     bool internal_local; /* internalTrafficPolicy Local */
     /* The load balancer has a hostname, or ipMode Proxy: clients go there, not to our addresses. */
     bool by_hostname, by_proxy;
-    uint8_t type;        /* enum service_type; ignored by service_equal() */
+    uint8_t type; /* enum service_type; ignored by service_equal() */
     bool has_cluster_ip[FAMILY_COUNT];
     struct address cluster_ip[FAMILY_COUNT];
     struct uid uid;

@@ -349,6 +349,31 @@ struct nft_dump {
 int nft_socket_dump(struct nft_socket *socket, enum family family, const struct nft_dump *what,
                     mnl_cb_t fn, void *ctx, bool *interrupted, struct error *err);
 
+/*
+ * ---- what stands beside our tables: base_chains.c ----
+ *
+ * On sockets of their own, and best effort: what cannot be read is left out.
+ */
+
+/* Strings are valid during the call. */
+struct base_chain {
+    uint8_t family; /* NFPROTO_IPV4, NFPROTO_IPV6, NFPROTO_INET, ... */
+    const char *table, *name;
+    const char *type; /* "filter", "nat", "route" */
+    uint32_t hook;    /* NF_INET_... */
+    int32_t priority;
+    bool drops; /* what no rule accepts */
+};
+typedef void (*base_chain_fn)(void *ctx, const struct base_chain *chain);
+
+/** Passes the base chains of all tables to @fn; looks at @most chains. */
+void base_chains_each(size_t most, base_chain_fn fn, void *ctx);
+
+/** The chain of the first rule in @table whose expressions contain @bytes, for the caller to free;
+ * NULL: none of the first @most. */
+char *rules_find_bytes(uint8_t family, const char *table, const void *bytes, size_t length,
+                       size_t most);
+
 /* Reads the elements of a set in pieces, on its own socket. The kernel produces each piece on
  * request and finds its place by counting from the start, so a change between two pieces may skip
  * or repeat elements. */

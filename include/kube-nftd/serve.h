@@ -315,6 +315,10 @@ char *service_query(const char *text);
  */
 cJSON *explain(const struct snapshot *now, const void *query);
 
+/** Appends to the array @to what on this host keeps packets from endpoints although the tables are
+ * right: forwarding that is off, a chain of another program that drops what no rule accepts. */
+void obstacles_find(const bool families[FAMILY_COUNT], cJSON *to);
+
 /** Lists Services: addresses and ports, numbers of endpoints, and whether all of it is applied. An
  * answer_fn for a shell pattern, "NAMESPACE/NAME". */
 cJSON *list_services(const struct snapshot *now, const void *pattern);

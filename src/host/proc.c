@@ -60,6 +60,15 @@ static int write_number(const char *path, long long value)
     return why;
 }
 
+long long host_net_setting(const char *path)
+{
+    long long number;
+    char *whole = xasprintf("/proc/sys/net/%s", path);
+    read_number(whole, &number);
+    free(whole);
+    return number;
+}
+
 bool host_has_ipv6(void)
 {
     long long disabled;

@@ -260,8 +260,9 @@ static void explain_absent(struct explainer *e, const char *id)
     if (slices)
         explain_note(e, "%zu EndpointSlice%s it (label kubernetes.io/service-name)", slices,
                      slices == 1 ? " names" : "s name");
-    explain_note(e, "a Service with the label service.kubernetes.io/service-proxy-name is served by "
-                    "another proxy, and is not known here");
+    explain_note(e,
+                 "a Service with the label service.kubernetes.io/service-proxy-name is served by "
+                 "another proxy, and is not known here");
 }
 
 /* Returns the value of "found". */
@@ -345,6 +346,8 @@ cJSON *explain(const struct snapshot *now, const void *asked)
         explain_unclaimed(&e);
     }
     sum_up(&e);
+    if (!now->from_manifests)
+        explain_surroundings(&e);
     add_omitted(&e);
     explain_kernel_close(&e);
     decision_free(&e.decision);

@@ -59,6 +59,12 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
 /** Closes the socket and completes "kernel" of the answer. */
 void explain_kernel_close(struct explainer *e);
 
+/* ---- obstacles.c: what is not in our tables ---- */
+
+/** Adds notes on what on this host may keep connections from where they are led: obstacles_find(),
+ * and nat chains of other tables that see them first ("translators" of the answer). */
+void explain_surroundings(struct explainer *e);
+
 /* ---- explain_endpoints.c ---- */
 
 /** Adds all endpoints, used or not, of the port of e->decision to @to: "endpoints", "slices" and

@@ -12,7 +12,7 @@ import urllib.parse
 import pytest
 
 import objects
-from daemon import AFFINE, PORT, call, class_of, classid, http_get, number, wait_for
+from daemon import AFFINE, FAMILY_TABLE, PORT, call, class_of, classid, http_get, number, wait_for
 from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME, Lab
 from scenario import Proxy, Web, table_of_another
 from test_refusals import one_is_rejected
@@ -745,3 +745,53 @@ def test_a_config_file_says_where_to_ask(proxy, tmp_path):
     assert done.returncode == FAILED and "127.0.0.1:7778" in done.stderr
     config.write_text(config.read_text().replace("127.0.0.1:7778", f"0.0.0.0:{METRICS_PORT}"))
     assert call(proxy.lab.node, "explain", "default/web", "--config", str(config)).returncode == UNKNOWN
+
+
+def test_nat_chains_of_others(proxy):
+    """Those that see new connections before ours are named, and a rule that has the address; later ones are not."""
+    web = Web(proxy, 4, "TCP")
+    web.publish("a")
+    node = proxy.lab.node
+    asked = f"{web.address}:80"
+    assert ask(proxy, asked)[1]["translators"] == []
+    try:
+        node.run(node.nft, "add table ip late; add chain ip late pre { type nat hook prerouting priority -99; }")
+        node.run(node.nft, "add table ip early; add chain ip early pre { type nat hook prerouting priority -110; }")
+        node.run(node.nft, "add table inet both; add chain inet both out { type nat hook output priority -100; }")
+        answer = ask(proxy, asked)[1]
+        assert sorted((it["family"], it["table"], it["chains"], it["chainWithAddress"]) for it in answer["translators"]) == [
+            ("inet", "both", "out at -100", None), ("ip", "early", "pre at -110", None),
+        ]  # fmt: skip
+        assert any("table ip early has nat chains that see new connections first (pre at -110)" in it for it in answer["notes"])
+        node.run(node.nft, f"add chain ip early more; add rule ip early pre jump more; add rule ip early more ip daddr {web.address} tcp dport 80 dnat to 10.244.0.99:1")
+        answer = ask(proxy, asked)[1]
+        assert any("a rule in chain more of table ip early has this address" in it for it in answer["notes"])
+        assert proxy.lab.ask(proxy.lab.client, web.address, 80, "TCP", 0.3) != "a"
+        assert [it["chainWithAddress"] for it in ask(proxy, "10.96.99.99:80")[1]["translators"]].count("more") == 0
+    finally:
+        for table in ("ip late", "ip early", "inet both"):
+            node.run(node.nft, f"add table {table}; delete table {table}")
+
+
+def test_a_host_that_does_not_forward(proxy, family):
+    """A right table is useless there: explain and preflight say so."""
+    web = Web(proxy, family, "TCP")
+    web.publish("a")
+    node = proxy.lab.node
+    setting = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}[family]
+    asked = f"{web.address}:80" if family == 4 else f"[{web.address}]:80"
+    notes = lambda: " ".join(ask(proxy, asked)[1]["notes"])  # noqa: E731
+    assert setting not in notes() and setting not in call(node, "preflight").stdout
+    try:
+        node.run("sysctl", "-qw", f"{setting}=0")
+        assert f"{setting} is 0: this host forwards no IPv{family} packets" in notes()
+        assert f"Host  {setting} is 0: " in call(node, "preflight").stdout
+        ip = FAMILY_TABLE[family]
+        node.run(node.nft, f"add table {ip} fw; add chain {ip} fw forwarded {{ type filter hook forward priority 0; policy drop; }}")
+        assert f"chain forwarded of table {ip} fw drops what it forwards" in notes()
+        assert f"Host  chain forwarded of table {ip} fw drops " in call(node, "preflight").stdout
+        node.run(node.nft, f"add chain {ip} fw forwarded {{ policy accept; }}")
+        assert "drops what it forwards" not in notes()
+    finally:
+        node.run("sysctl", "-qw", f"{setting}=1")
+        node.run(node.nft, f"add table {FAMILY_TABLE[family]} fw; delete table {FAMILY_TABLE[family]} fw")
