@@ -13,9 +13,6 @@ from harness import METRICS, Daemon, endpoint_slice, table
 
 PANELS = json.loads((pathlib.Path(__file__).parents[2] / "deploy/monitoring/dashboard.json").read_text())["panels"]
 OF_PROMETHEUS = {"up": {"job", "instance"}}  # written by who scrapes
-# As kube-proxy has them: not there until it happens.
-ONCE_IT_HAPPENED = {"kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
-                    "kubeproxy_conntrack_reconciler_deleted_entries_total"}
 SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? \S+$", re.MULTILINE)
 
 
@@ -31,7 +28,7 @@ def samples():
 def lacks(target, there):
     """The metrics that nothing is known of, and the labels that one of them lacks."""
     expression, legend = target["expr"], target["legendFormat"]
-    names = set(re.findall(r"([a-z_]+)\{", expression)) - ONCE_IT_HAPPENED
+    names = set(re.findall(r"([a-z_]+)\{", expression))
     assert re.search(r"[a-z_]+\{", expression)
     labels = {word for words in re.findall(r"by \(([a-z_, ]+)\)", expression) for word in words.split(", ")}
     labels |= set(re.findall(r"\{\{([a-z_]+)\}\}", legend))

@@ -246,6 +246,21 @@ def test_completion_offers_commands_and_services(complete, tmp_path: Path):
     assert complete(str(lister), "list", "", folder=tmp_path) == ["endpoints", *services]
 
 
+# ---- programs that need a build ----
+
+
+@pytest.mark.parametrize("command", [
+    ["tests/bench/run", "--build", "FOLDER"], ["tests/soak/run"], ["tests/kernels/run", "--build", "FOLDER"],
+], ids=lambda command: command[0])  # fmt: skip
+def test_without_a_build_they_say_what_to_do(command: list[str], tmp_path: Path):
+    """And not by a traceback."""
+    words = [word.replace("FOLDER", str(tmp_path)) for word in command]
+    done = subprocess.run([SOURCE / words[0], *words[1:]], text=True, capture_output=True, check=False,
+                          env=os.environ | {"KUBE_NFTD": str(tmp_path / "kube-nftd")})
+    assert done.returncode == 1 and done.stdout == "" and "Traceback" not in done.stderr
+    assert f"{tmp_path}/kube-nftd" in done.stderr and f"cmake --build {tmp_path}" in done.stderr
+
+
 # ---- systemd ----
 
 

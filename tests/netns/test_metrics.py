@@ -143,16 +143,17 @@ def test_nothing_is_shown_before_it_was_observed(proxy):
     families = scrape(proxy)
     absent = {
         PROGRAMMED,
-        SYNC + "nftables_sync_failures_total",
         "kubeproxy_sync_partial_proxy_rules_duration_seconds",
         "kubeproxy_conntrack_reconciler_sync_duration_seconds",
-        "kubeproxy_conntrack_reconciler_deleted_entries_total",
-        "kubeproxy_proxy_healthz_total",
-        "kubeproxy_proxy_livez_total",
     }
     assert KUBE_PROXY.keys() - families.keys() == absent
     first = exposition.values(families)
+    # Counters begin with 0, so that increase() sees the first failure.
+    for code in ("200", "503"):
+        assert first[f'kubeproxy_proxy_healthz_total{{code="{code}"}}'] == first[f'kubeproxy_proxy_livez_total{{code="{code}"}}'] == 0
     for number in (4, 6):
+        assert first[of(SYNC + "nftables_sync_failures_total", number)] == 0
+        assert first[of("kubeproxy_conntrack_reconciler_deleted_entries_total", number)] == 0
         assert first[of(SYNCS, number)] == first[of(FULL, number)] == 1
         assert first[of(SYNC + "last_timestamp_seconds", number)] == pytest.approx(time.time(), abs=60)
         assert first[of("kube_nftd_elements", number)] == held_elements(proxy, number)
@@ -483,7 +484,7 @@ def test_health_answers(proxy):
     proxy.manifests.put("node", objects.node(taints=[taint]))
     wait_for(lambda: ask("/healthz") == 503, "the node is not eligible")
     assert figures(proxy)[f'{healthz}{{code="503"}}'] == 1
-    assert f'{livez}{{code="503"}}' not in figures(proxy)
+    assert figures(proxy)[f'{livez}{{code="503"}}'] == 0
 
 
 # ---- other paths ----
