@@ -53,6 +53,13 @@ size_t service_limited(const struct snapshot *now, const struct service_state *s
 /** Whether a version of the Service @id or of its slices is not applied yet. */
 bool service_is_pending(const struct snapshot *now, const char *id);
 
+/* ---- service_word.c ---- */
+
+/** The state of a Service in one word ("applied", "pending", ...), static; more about it, or NULL,
+ * goes to *@text, which the caller frees. */
+const char *service_word(const struct snapshot *now, const struct service_state *state,
+                         char **text);
+
 /* ---- list.c: pages that are generated in pieces of less than a millisecond, so that the loop
  * handles other events in between ---- */
 

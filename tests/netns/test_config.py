@@ -297,7 +297,7 @@ def test_pages_for_people(namespace, config, daemon):
     assert flags["nodeport-addresses"] == "primary" and flags["conntrack-min"] == "131072"
     assert flags["healthz-bind-address"].endswith(f":{HEALTH_PORT}")
     body = http_get(namespace, "127.0.0.1", METRICS_PORT, "/statusz")[2]
-    assert f" from {daemon.source}\n" in body and re.search(r"\nIPv4 +applied +2 +0 +-", body)
+    assert f" from {daemon.source}\n" in body and re.search(r"\nTable IPv4   applied: 2 frontends, 0 rejected", body)
     assert "/configz /connections /explain /flagz" in body and "/debug/flags/v" not in body
     assert put_verbosity(namespace, "4") == 404  # not enabled
 
