@@ -192,3 +192,15 @@ def test_cleanup_beside_kube_proxy(namespace, folder, tmp_path):
     namespace.run("nft", "add table ip6 kube-proxy")
     done = call(namespace, "--cleanup")
     assert done.returncode == 0 and "kube-proxy" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "flags,warned",
+    [([], 1), (["--cluster-cidr", "10.244.0.0/16"], 0), (["--detect-local-mode", "NodeCIDR"], 0), (["--cluster-cidr="], 1)],
+)
+def test_without_a_cluster_cidr_it_warns(namespace, folder, tmp_path, flags, warned):
+    """As kube-proxy does: pods are not recognised then."""
+    daemon = Daemon(namespace, folder, tmp_path / "log", flags)
+    daemon.start()
+    assert daemon.stop(signal.SIGTERM) == 0
+    assert daemon.log().count("warn  daemon: no cluster CIDR is given (clusterCIDR, --cluster-cidr)") == warned
