@@ -27,7 +27,7 @@ int top_live(const struct options *options, struct error *err);
 
 /* ---- views.c: the answers as text ---- */
 
-extern const struct view view_explanation[], view_summary[], view_endpoints[], view_frontends[], view_list[],
-    view_names[], view_top[], view_top_endpoints[];
+extern const struct view view_explanation[], view_summary[], view_endpoints[], view_frontends[],
+    view_list[], view_names[], view_top[], view_top_endpoints[];
 
 #endif

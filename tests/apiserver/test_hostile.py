@@ -200,7 +200,7 @@ def count(attack):
 
 
 def told_by(log):
-    return [line.split(" ", 1)[1] for line in log.splitlines() if re.match(r"\S+ (warn|error) +(?!daemon: no cluster CIDR)", line)]
+    return [line.split(" ", 1)[1] for line in log.splitlines() if re.match(r"\S+ (warn|error) +(?!daemon: no cluster CIDR)\S", line)]
 
 
 def is_said(attack, log):

@@ -132,7 +132,7 @@ def test_a_whole_life_leaves_other_tables_alone(web, node):
     assert tables(node, ours=False) == before
     assert len(tables(node, ours=True)) == 2
     assert web.proxy.daemon.stop() == 0
-    assert not re.search(" (warn|error) +(?!daemon: no cluster CIDR)", web.proxy.daemon.log())
+    assert not re.search(" (warn|error) +(?!daemon: no cluster CIDR)\\S", web.proxy.daemon.log())
     done = call(node, "--cleanup")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert tables(node, ours=False) == before
@@ -181,4 +181,4 @@ def test_a_busy_neighbour_disturbs_no_commit(web, node):
         web.settle("a")
     assert set(web.tally(times=10)) == {"a"}
     assert web.proxy.daemon.log().count(" adopted the table ") == 2
-    assert not re.search(" (warn|error) +(?!daemon: no cluster CIDR)", web.proxy.daemon.log())
+    assert not re.search(" (warn|error) +(?!daemon: no cluster CIDR)\\S", web.proxy.daemon.log())

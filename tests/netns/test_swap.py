@@ -229,4 +229,4 @@ def test_what_only_kube_proxy_knows_stays_in_force_until_it_is_removed(lab, want
     assert who(gone[family]) == "outside"
     assert who(empty[family]) == "refused"
     assert who(EXTERNAL[family]) == "b"
-    assert not re.search(" (warn|error) +(?!daemon: no cluster CIDR)", daemon.log())
+    assert not re.search(" (warn|error) +(?!daemon: no cluster CIDR)\\S", daemon.log())
