@@ -107,14 +107,14 @@ void node_port_addresses_select(const struct node_port_addresses *setting, enum 
                                 struct node_port_selection *out)
 {
     const cidr_vec *cidrs = &setting->cidrs[family];
-    bool all = cidrs->n == 0;
+    bool all = cidrs->n == 0 && !setting->primary;
     vec_each (cidrs, cidr)
         all = all || cidr->length == 0;
-    *out = (struct node_port_selection){.all = !setting->primary && all};
+    *out = (struct node_port_selection){.all = all};
     vec_each (host, address) {
         bool is_own = own && memcmp(own, address, sizeof(*own)) == 0;
         bool answers = family == FAMILY_IPV4 || !address_is_link_local(family, address);
-        bool selected = setting->primary ? is_own : all ? answers : contains(cidrs, address);
+        bool selected = (setting->primary && is_own) || (all ? answers : contains(cidrs, address));
         if (selected && !address_is_loopback(family, address))
             vec_push(&out->addresses, *address);
     }

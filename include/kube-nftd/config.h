@@ -88,10 +88,10 @@ enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME, OUTPUT_
 
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
-/* The setting nodePortAddresses. */
+/* The setting nodePortAddresses. A family with neither a CIDR nor primary has all addresses. */
 struct node_port_addresses {
-    bool primary; /* the default: the node's own address of each family; cidrs are empty */
-    cidr_vec cidrs[FAMILY_COUNT];
+    bool primary;                 /* the default: the node's own address of each family */
+    cidr_vec cidrs[FAMILY_COUNT]; /* those that "localhost" and "all" stand for, too */
 };
 
 /* A remark about the settings, for the log. */
@@ -127,10 +127,11 @@ struct options {
     bool masquerade_all;
     enum table_owner table_owner;
     enum count_connections count_connections;
-    double audit_period;  /* seconds; 0: no audits */
-    int masquerade_bit;   /* of the packet mark */
-    bool no_external_ips; /* from a feature gate */
-    double sync_period;   /* seconds */
+    double audit_period;       /* seconds; 0: no audits */
+    int masquerade_bit;        /* of the packet mark */
+    bool no_external_ips;      /* from a feature gate, as the next one */
+    bool localhost_node_ports; /* serve node_port_addresses that are loopback addresses */
+    double sync_period;        /* seconds */
     int oom_score_adj;
     struct conntrack_settings conntrack;
     enum command command;

@@ -256,20 +256,31 @@ static int check_listens(const struct configuration *all, struct error *err)
     return -1;
 }
 
+static cJSON *gates_of(const struct configuration *all)
+{
+    return setting_json(setting_by_field("featureGates"), configuration_value(all, "featureGates"));
+}
+
+/* As in kube-proxy 1.37, a gate rules out the mode ipvs. */
+static int check_mode(const struct configuration *all, const char *mode, struct error *err)
+{
+    cJSON *gates = gates_of(all);
+    const cJSON *ipvs = cJSON_GetObjectItemCaseSensitive(gates, "KubeProxyIPVS");
+    const bool bad = strcmp(mode, "ipvs") == 0 && cJSON_IsFalse(ipvs);
+    cJSON_Delete(gates);
+    if (!bad)
+        return 0;
+    error_set(err,
+              "\"ipvs\" is none of nftables, iptables, as feature gate KubeProxyIPVS is false");
+    return blame(all, setting_by_field("mode"), err);
+}
+
 /* ---- notes ---- */
 
 static void note_gates(struct configuration *all)
 {
-    cJSON *gates =
-        setting_json(setting_by_field("featureGates"), configuration_value(all, "featureGates"));
-    const cJSON *gate;
-    char *names = NULL;
-    cJSON_ArrayForEach (gate, gates)
-        if (strcmp(gate->string, "AllowServiceExternalIPs") != 0)
-            xjoin(&names, "%s", gate->string);
-    if (names)
-        configuration_note(all, LOG_LEVEL_WARN, "feature gates without effect here: %s", names);
-    free(names);
+    cJSON *gates = gates_of(all);
+    feature_gates_note(gates, all);
     cJSON_Delete(gates);
 }
 
@@ -313,7 +324,7 @@ int configuration_complete(struct configuration *all, struct error *err)
     int result = -1;
     note_gates(all);
     note_ignored(all, mode);
-    if (check_ranges(all, mode, err) == 0) {
+    if (check_ranges(all, mode, err) == 0 && check_mode(all, mode, err) == 0) {
         fill_in(all);
         complete_listen(all, "healthzBindAddress", "healthz-port");
         complete_listen(all, "metricsBindAddress", "metrics-port");

@@ -34,7 +34,7 @@ enum setting_type {
     SETTING_CLUSTER_CIDR, /* CIDRs, comma-separated */
     /* Lists in a file; as flags, comma-separated entries that are added to earlier ones. */
     SETTING_CIDRS,
-    SETTING_NODE_PORTS, /* struct node_port_addresses: CIDRs, or "primary" alone */
+    SETTING_NODE_PORTS, /* struct node_port_addresses: CIDRs, "primary", "localhost", "all" */
     SETTING_GATES,      /* NAME=true or NAME=false, the last one wins; a mapping in a file */
     SETTING_VMODULE,    /* PATTERN=VERBOSITY; a later flag replaces an earlier one */
 };
@@ -185,6 +185,14 @@ void configuration_store(const struct configuration *configuration, struct optio
 
 /** A "name=value" line for each flag's effective value. The caller frees it. */
 char *configuration_flags(const struct configuration *configuration);
+
+/* ---- feature gates ---- */
+
+/** Stores the gate @name in @options, if it has a member there. */
+void feature_gate_store(const char *name, bool on, struct options *options);
+
+/** Adds notes about gates of the mapping @given that have no effect. */
+void feature_gates_note(const cJSON *given, struct configuration *configuration);
 
 /** The values of all fields as a KubeProxyConfiguration, members sorted. The caller deletes it. */
 cJSON *configuration_tree(const struct configuration *configuration);

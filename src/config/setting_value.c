@@ -109,6 +109,32 @@ static int check_cidr(const char *text, struct error *err)
     return 0;
 }
 
+/* Words among NodePort addresses, as in kube-proxy 1.37. */
+static const struct node_port_word {
+    const char *word, *cidrs; /* that it stands for; NULL: the node's own addresses */
+} node_port_words[] = {
+    {"primary", NULL}, {"localhost", "127.0.0.0/8,::1/128"}, {"all", "0.0.0.0/0,::/0"}};
+
+#define NODE_PORT_WORDS (sizeof(node_port_words) / sizeof(node_port_words[0]))
+
+static const struct node_port_word *find_node_port_word(const char *text)
+{
+    for (size_t i = 0; i < NODE_PORT_WORDS; i++)
+        if (strcmp(node_port_words[i].word, text) == 0)
+            return &node_port_words[i];
+    return NULL;
+}
+
+static int check_node_ports(const char *entry, struct error *err)
+{
+    if (find_node_port_word(entry) || check_cidr(entry, err) == 0)
+        return 0;
+    return error_set(err,
+                     "\"%s\" is neither a CIDR like 192.0.2.0/24 or 2001:db8::/64 nor one of "
+                     "primary, localhost, all",
+                     entry);
+}
+
 static int check_entry(enum setting_type type, const char *entry, struct error *err)
 {
     const char *equals = type == SETTING_GATES ? strchr(entry, '=') : strrchr(entry, '=');
@@ -121,7 +147,7 @@ static int check_entry(enum setting_type type, const char *entry, struct error *
         return is_pair && equals[1] != '-' && is_integer(equals + 1)
                    ? 0
                    : error_set(err, "\"%s\" is not PATTERN=N", entry);
-    return type == SETTING_NODE_PORTS && strcmp(entry, "primary") == 0 ? 0 : check_cidr(entry, err);
+    return type == SETTING_NODE_PORTS ? check_node_ports(entry, err) : check_cidr(entry, err);
 }
 
 /* Allows at most one CIDR per family. */
@@ -144,19 +170,21 @@ static int check_families(const char *list, struct error *err)
     return result;
 }
 
-/* For NodePort addresses, "primary" must be the only entry. */
+/* Among NodePort addresses, words must not repeat; CIDRs may. */
 static int check_list(enum setting_type type, const char *list, struct error *err)
 {
-    int result = 0;
-    bool primary = false, first = true;
+    int result = 0, n = 0;
+    unsigned seen = 0;
     list = *list ? list : NULL;
-    for (char *entry; result == 0 && (entry = next_entry(&list)); free(entry), first = false) {
-        bool is_primary = type == SETTING_NODE_PORTS && strcmp(entry, "primary") == 0;
+    for (char *entry; result == 0 && (entry = next_entry(&list)); free(entry)) {
+        const struct node_port_word *word =
+            type == SETTING_NODE_PORTS ? find_node_port_word(entry) : NULL;
+        const unsigned bit = word ? 1U << (word - node_port_words) : 0;
         result = check_entry(type, entry, err);
-        if (result == 0 && !first && (primary || is_primary))
-            result = error_set(
-                err, "\"%s\" is an additional entry, but \"primary\" must be the only one", entry);
-        primary = is_primary;
+        n++;
+        if (seen & bit)
+            result = error_set(err, "entry %d: \"%s\" was given before", n, entry);
+        seen |= bit;
     }
     return result;
 }
@@ -453,21 +481,34 @@ cJSON *setting_json(const struct setting *s, const char *value)
 
 /* ---- into options ---- */
 
+/* A CIDR, or a word that stands for some. */
+static void store_node_ports(const char *entry, struct node_port_addresses *addresses)
+{
+    const struct node_port_word *word = find_node_port_word(entry);
+    addresses->primary = addresses->primary || (word && !word->cidrs);
+    for (const char *cidrs = word ? word->cidrs : entry; cidrs;) {
+        char *text = next_entry(&cidrs);
+        enum family family;
+        struct cidr cidr;
+        if (cidr_parse(text, &family, &cidr))
+            vec_push(&addresses->cidrs[family], cidr);
+        free(text);
+    }
+}
+
 /* Stores lists. Of cluster CIDRs, only the first of each family is used. */
 static void store_list(const struct setting *s, const char *value, struct options *options)
 {
-    static const char gate[] = "AllowServiceExternalIPs=";
     for (char *entry; (entry = next_entry(&value)); free(entry)) {
         enum family family;
         struct cidr cidr;
         if (s->type == SETTING_GATES) {
-            if (strncmp(entry, gate, strlen(gate)) == 0)
-                options->no_external_ips = strcmp(switch_value(entry + strlen(gate)), "false") == 0;
-        } else if (!cidr_parse(entry, &family, &cidr)) {
-            options->node_port_addresses.primary = true; /* the only other entry */
+            char *equals = strchr(entry, '=');
+            *equals = '\0';
+            feature_gate_store(entry, strcmp(switch_value(equals + 1), "true") == 0, options);
         } else if (s->type == SETTING_NODE_PORTS) {
-            vec_push(&options->node_port_addresses.cidrs[family], cidr);
-        } else if (!options->has_cluster_cidr[family]) {
+            store_node_ports(entry, &options->node_port_addresses);
+        } else if (cidr_parse(entry, &family, &cidr) && !options->has_cluster_cidr[family]) {
             options->has_cluster_cidr[family] = true;
             options->cluster_cidr[family] = cidr;
         }

@@ -47,8 +47,10 @@ const struct setting settings[] = {
     /* ---- traffic ---- */
     {GROUP_TRAFFIC, "nodeport-addresses", "nodePortAddresses", SETTING_NODE_PORTS,
      AT(node_port_addresses), .standard = "primary", .value = "CIDR,...",
-     .help = "addresses of this host that serve NodePorts: those in the CIDRs, or "
-             "\"primary\" for the node's own address of each family; may be given several times"},
+     .help =
+         "addresses of this host that serve NodePorts: those in the CIDRs, \"primary\" (the "
+         "node's own address of each family), \"all\" and \"localhost\" (127.0.0.1 and ::1, see "
+         "--feature-gates), in any mixture; may be given several times"},
     {GROUP_TRAFFIC, "bind-address", "bindAddress", SETTING_ADDRESS, AT(bind_address),
      .standard = "0.0.0.0", .value = "IP",
      .help = "the node's own address of this IP family, instead of the one in the Node object; "
@@ -84,8 +86,9 @@ const struct setting settings[] = {
              "or by Service and endpoint"},
     {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, AT(no_external_ips),
      .value = "NAME=BOOL,...",
-     .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services; other gates "
-             "have no effect"},
+     .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services. "
+             "KubeProxyNFTablesLocalhostNodePorts=true: serve TCP NodePorts on 127.0.0.1 and ::1, "
+             "if they are in --nodeport-addresses. Other gates have no effect"},
 
     /* ---- pod traffic ---- */
     {GROUP_PODS, "detect-local-mode", "detectLocalMode", SETTING_CHOICE, AT(detect_local_mode),

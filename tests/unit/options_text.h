@@ -60,6 +60,11 @@ static inline void print_cidrs(FILE *out, const struct options *options)
     }
 }
 
+static inline bool has_cidrs(const struct options *options)
+{
+    return options->node_port_addresses.cidrs[0].n + options->node_port_addresses.cidrs[1].n > 0;
+}
+
 /* Nothing if all are 0. */
 static inline void print_conntrack(FILE *out, const struct conntrack_settings *conntrack)
 {
@@ -126,6 +131,8 @@ static inline void print_running(FILE *out, const struct options *options)
     print_switch(out, "json", options->log_format == LOG_FORMAT_JSON);
     print_switch(out, "hard", options->bind_address_hard_fail);
     print_switch(out, "no-external-ips", options->no_external_ips);
+    print_switch(out, "localhost", options->localhost_node_ports);
+    print_switch(out, "primary", options->node_port_addresses.primary && has_cidrs(options));
     if (!options->configuration)
         return; /* what follows is without defaults then */
     print_listen(out, "healthz", options->healthz_bind_address, "0.0.0.0:10256");
