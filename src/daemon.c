@@ -9,6 +9,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "kube-nftd/host.h"
+#include "kube-nftd/localhost.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/serve.h"
 #include "object_source.h"
@@ -39,6 +40,7 @@ struct daemon {
     struct nft_socket *socket;
     struct table_monitor *tables; /* NULL: all tables are owned, or no monitor is available */
     struct flow_cleaner *flows;   /* NULL: no conntrack netlink in the kernel */
+    struct localhost *localhost;  /* NULL: no NodePorts on loopback addresses */
     struct object_source source;
     struct proxy *proxy; /* NULL until the server is open */
     struct server *server;
@@ -341,6 +343,16 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
     error_clear(&err);
 }
 
+/* Starts what serves NodePorts on loopback addresses, if any family does. */
+static int open_localhost(struct daemon *d, const struct proxy_config *config, struct error *err)
+{
+    const bool any =
+        proxy_serves_localhost(config, FAMILY_IPV4) || proxy_serves_localhost(config, FAMILY_IPV6);
+    if (any)
+        d->localhost = localhost_new(d->loop, (size_t)d->options->localhost_connections, err);
+    return any && !d->localhost ? -1 : 0;
+}
+
 /* Starts the flow of objects into the proxy. */
 static int open_pipeline(struct daemon *d, struct proxy_config *config, struct error *err)
 {
@@ -350,6 +362,9 @@ static int open_pipeline(struct daemon *d, struct proxy_config *config, struct e
         log_warn("daemon", "stale UDP flows are not deleted, and stay on their endpoints: %s",
                  missing.text);
     error_clear(&missing);
+    if (open_localhost(d, config, err))
+        return -1;
+    config->localhost = d->localhost;
     config->node_name = d->node_name;
     config->health = server_health(d->server);
     config->flows = d->flows;
@@ -404,6 +419,7 @@ static void daemon_close(struct daemon *d)
     object_source_close(&d->source);
     table_monitor_free(d->tables);
     proxy_free(d->proxy);
+    localhost_free(d->localhost);
     flow_cleaner_free(d->flows);
     server_free(d->server);
     nft_socket_close(d->socket);

@@ -2,6 +2,7 @@
 #include "node_info.h"
 
 #include "kube-nftd/base.h"
+#include "kube-nftd/localhost.h"
 #include "kube-nftd/policy.h"
 #include "kube-nftd/serve.h"
 #include "kube-nftd/table.h"
@@ -102,6 +103,16 @@ static bool contains(const cidr_vec *cidrs, const struct address *address)
     return false;
 }
 
+bool node_port_addresses_have_localhost(const struct node_port_addresses *setting,
+                                        enum family family)
+{
+    const struct address localhost = localhost_address(family);
+    vec_each (&setting->cidrs[family], cidr)
+        if (address_is_loopback(family, &cidr->address) && cidr_contains(cidr, &localhost))
+            return true;
+    return false;
+}
+
 void node_port_addresses_select(const struct node_port_addresses *setting, enum family family,
                                 const address_vec *host, const struct address *own,
                                 struct node_port_selection *out)
@@ -124,9 +135,13 @@ void node_port_addresses_select(const struct node_port_addresses *setting, enum 
 static char *why_unserved(const struct node_info *node, enum family family)
 {
     const struct facts *facts = &node->facts[family];
+    const struct node_port_addresses *setting = &node->config.options->node_port_addresses;
     char text[ADDRESS_TEXT_SIZE];
-    if (!node->config.options->node_port_addresses.primary)
-        return xstrdup("no interface of this host has an address in --nodeport-addresses");
+    if (!setting->primary)
+        return xasprintf("no interface of this host has an address in --nodeport-addresses%s",
+                         node_port_addresses_have_localhost(setting, family)
+                             ? " (loopback addresses are served apart)"
+                             : "");
     if (!facts->has_address)
         return xasprintf("node=%s has no address of this family, or none is known yet",
                          node->config.name);

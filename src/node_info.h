@@ -35,6 +35,11 @@ void node_port_addresses_select(const struct node_port_addresses *setting, enum 
                                 const address_vec *host, const struct address *own,
                                 struct node_port_selection *out);
 
+/** Whether TCP NodePorts of @family are to be served on 127.0.0.1 or ::1: it is in one of the
+ * CIDRs, and they are loopback addresses only, unlike 0.0.0.0/0. */
+bool node_port_addresses_have_localhost(const struct node_port_addresses *setting,
+                                        enum family family);
+
 /* Pointers are borrowed until node_info_free(). */
 struct node_info_config {
     const struct options *options;

@@ -126,6 +126,11 @@ static int make_tables(struct proxy *proxy, struct error *err)
     return 0;
 }
 
+static bool serves(const struct proxy *proxy, enum family family)
+{
+    return proxy_serves_localhost(&proxy->config, family);
+}
+
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
@@ -138,14 +143,17 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
         proxy_free(proxy);
         return NULL;
     }
-    proxy->policy =
-        policy_new(&(struct policy_config){.node_name = config->node_name,
-                                           .caches = &proxy->caches,
-                                           .tables = {proxy->tables[0], proxy->tables[1]},
-                                           .flows = config->flows,
-                                           .health = config->health,
-                                           .health_check = health_service,
-                                           .events = config->events});
+    proxy->policy = policy_new(&(struct policy_config){
+        .node_name = config->node_name,
+        .caches = &proxy->caches,
+        .tables = {proxy->tables[0], proxy->tables[1]},
+        .flows = config->flows,
+        .counts_localhost = config->options->localhost_node_ports,
+        .serves_localhost = {serves(proxy, FAMILY_IPV4), serves(proxy, FAMILY_IPV6)},
+        .localhost = config->localhost,
+        .health = config->health,
+        .health_check = health_service,
+        .events = config->events});
     proxy->node =
         node_info_new(&(struct node_info_config){.options = config->options,
                                                  .name = config->node_name,
@@ -337,6 +345,8 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
     now->slices_pending = slices.pending;
     now->programmed = proxy_is_programmed(proxy);
     now->health = proxy->config.health;
+    now->counts_localhost = proxy->config.options->localhost_node_ports;
+    now->localhost = proxy->config.localhost;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct table_view *view = &now->family[i];
         now->tables[i] = proxy->tables[i];
@@ -345,6 +355,7 @@ void proxy_snapshot(const struct proxy *proxy, struct snapshot *now)
         if (!view->in_use)
             continue;
         now->counting = ruleset_counting(view->ruleset);
+        now->serves_localhost[i] = serves(proxy, (enum family)i);
         now->overdue = now->overdue || view->overdue;
         now->service_changes += services.seen[i];
         now->slice_changes += slices.seen[i];

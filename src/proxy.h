@@ -32,6 +32,7 @@ struct proxy_config {
     struct ruleset_config rulesets[FAMILY_COUNT]; /* from proxy_check_kernel() */
     size_t portion;        /* see policy_sync_some(); 0: a default that keeps a sync below 0.1 s */
     struct health *health; /* notified of health checks; may be NULL */
+    struct localhost *localhost;     /* serves loopback addresses; NULL: nobody does */
     struct flow_cleaner *flows;      /* notified of stale UDP flows; may be NULL */
     const struct event_sink *events; /* for events about Services; may be NULL */
     struct startup_taint *startup;   /* notified of this node's Node object; may be NULL */
@@ -59,6 +60,9 @@ int proxy_check_kernel(struct nft_socket *socket, struct proxy_config *config, s
 
 /** Checks that configured cluster CIDRs are of a family in use (docs/behaviour.md 8.2). */
 int proxy_check_cluster_cidr(const struct proxy_config *config, struct error *err);
+
+/** Whether NodePorts of a family are served on its loopback address (docs/behaviour.md 4.12). */
+bool proxy_serves_localhost(const struct proxy_config *config, enum family family);
 
 /** Completes the configuration of a family's ruleset from the options. */
 void proxy_configure_ruleset(struct proxy_config *config, enum family family);

@@ -34,6 +34,7 @@ void proxy_configure_ruleset(struct proxy_config *config, enum family family)
                              : NULL;
     ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
     ruleset->masquerade_all = options->masquerade_all;
+    ruleset->localhost = options->localhost_node_ports;
     ruleset->mark = 1u << options->masquerade_bit;
     if (options->masquerade_bit == HOST_PORTS_BIT)
         log_warn("daemon",
@@ -46,6 +47,13 @@ void proxy_configure_ruleset(struct proxy_config *config, enum family family)
                  "family=%s this kernel cannot count in elements of sets (CONFIG_NFT_COUNTER): "
                  "--count-connections has no effect",
                  family_name(family));
+}
+
+bool proxy_serves_localhost(const struct proxy_config *config, enum family family)
+{
+    const struct options *options = config->options;
+    return options->localhost_node_ports && config->families[family] &&
+           node_port_addresses_have_localhost(&options->node_port_addresses, family);
 }
 
 int proxy_check_cluster_cidr(const struct proxy_config *config, struct error *err)

@@ -130,6 +130,7 @@ struct options {
     double audit_period;       /* seconds; 0: no audits */
     int masquerade_bit;        /* of the packet mark */
     bool no_external_ips;      /* from a feature gate, as the next one */
+    int localhost_connections; /* the most on loopback addresses */
     bool localhost_node_ports; /* serve node_port_addresses that are loopback addresses */
     double sync_period;        /* seconds */
     int oom_score_adj;

@@ -100,6 +100,8 @@ void endpoint_verdicts(const struct endpoint *endpoint, const struct location *h
 
 /* ---- service ports and their claims ---- */
 
+struct policy;
+
 /*
  * One port of a Service in one family in which the Service has a cluster IP. It exists as long as
  * its Service has a port of that name and protocol. Kept small: every service port of the cluster
@@ -124,6 +126,7 @@ struct port_state {
     bool whole : 1;          /* decide all endpoints, not only the deltas */
     bool pass : 1;           /* pass on the routes of its frontends */
     bool passed : 1;         /* its backends were passed to the table */
+    bool localhost : 1;      /* and to what serves loopback addresses */
     bool has_any : 1;        /* selection.has_any of the last decision */
     bool lacks_internal : 1; /* as counted in policy_view.without_local */
     bool lacks_external : 1;
@@ -152,6 +155,10 @@ const struct service_port *port_state_spec(const struct port_state *port);
 
 /** What the endpoints of @port, which must not be removed, are merged by. */
 struct service_port_ref port_state_ref(const struct port_state *port);
+
+/** Whether @port, which must not be removed, has a NodePort that is served on the loopback address.
+ */
+bool policy_serves_localhost(const struct policy *policy, const struct port_state *port);
 
 /** "namespace/name:port", or "namespace/name" if the port has no name. The caller frees it. @port
  * must not be removed. */
@@ -263,6 +270,7 @@ struct port_route decision_port_route(const struct decision *decision);
 struct policy;
 struct flow_cleaner;
 struct health;
+struct localhost;
 struct table;
 
 /* Called with the healthCheckNodePort of a Service in a family (0: none) and the number of distinct
@@ -276,7 +284,11 @@ struct policy_config {
     struct caches *caches;              /* empty; policy follows them */
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct flow_cleaner *flows;         /* notified of stale UDP flows; may be NULL */
-    struct health *health;              /* notified of health checks; may be NULL */
+    /* NodePorts on loopback addresses: TCP ones are served in these families, by @localhost (NULL:
+     * that is decided only); the tables count connections to others. */
+    bool counts_localhost, serves_localhost[FAMILY_COUNT];
+    struct localhost *localhost;
+    struct health *health; /* notified of health checks; may be NULL */
     health_check_fn health_check;
     const struct event_sink *events; /* for events about Services; may be NULL */
     size_t most_endpoints;           /* of all service ports together; 0: the built-in number */

@@ -75,8 +75,11 @@ struct snapshot {
     enum connection_counting counting; /* never from manifests */
     const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: no flow cleaner */
 
-    const struct health *health; /* NULL: no health checks are served */
-    bool health_closed;          /* the health address cannot be bound */
+    bool counts_localhost; /* feature gate KubeProxyNFTablesLocalhostNodePorts */
+    bool serves_localhost[FAMILY_COUNT];
+    const struct localhost *localhost; /* NULL: serves nothing, or this is no daemon */
+    const struct health *health;       /* NULL: no health checks are served */
+    bool health_closed;                /* the health address cannot be bound */
     struct health_counts health_counts;
 };
 

@@ -44,6 +44,7 @@ struct ruleset_config {
     bool no_reject;   /* the kernel lacks CONFIG_NFT_REJECT: drops instead */
     bool no_counters; /* the kernel lacks CONFIG_NFT_COUNTER: elements cannot count */
     enum connection_counting counting;
+    bool localhost;        /* count connections to NodePorts that loopback addresses do not serve */
     bool owned;            /* create the table with an owner: other programs cannot change it */
     uint32_t dump_most;    /* with more slots, a read-back fetches them by key; 0: the number from
                             * which that is faster */
@@ -94,6 +95,11 @@ void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *addre
 /** Adds or removes one service port that may send connections to a backend at @address on this node.
  * Connections of the backend to itself are masqueraded (docs/behaviour.md 4.5). */
 void ruleset_use_hairpin(struct ruleset *ruleset, const struct address *address, bool in_use);
+
+/** Adds or removes one NodePort of @protocol that loopback addresses do not serve
+ * (docs/behaviour.md 4.12): connections to it are counted. */
+void ruleset_refuse_localhost(struct ruleset *ruleset, uint8_t protocol, uint16_t port,
+                              bool refused);
 
 /** Sets the ranges that cluster IPs are allocated from, and the pod addresses for DETECT_CIDRS:
  * disjoint, ascending, copied. They replace those of the last call. */
@@ -248,6 +254,11 @@ uint64_t ruleset_connections(const struct ruleset *ruleset, uint32_t id);
 int ruleset_endpoint_connections(const struct ruleset *ruleset, struct nft_socket *socket,
                                  uint32_t id, const struct backend *backend, uint64_t *total,
                                  struct error *err);
+
+/** Connections with @protocol to NodePorts that loopback addresses do not serve, queried from the
+ * kernel; -1: no answer. */
+int ruleset_localhost_connections(const struct ruleset *ruleset, struct nft_socket *socket,
+                                  uint8_t protocol, uint64_t *total, struct error *err);
 
 /* ---- preflight: kernel features that the table needs ----
  *

@@ -51,6 +51,11 @@ const struct setting settings[] = {
          "addresses of this host that serve NodePorts: those in the CIDRs, \"primary\" (the "
          "node's own address of each family), \"all\" and \"localhost\" (127.0.0.1 and ::1, see "
          "--feature-gates), in any mixture; may be given several times"},
+    {GROUP_TRAFFIC, "localhost-connections", NULL, SETTING_NUMBER, AT(localhost_connections),
+     .standard = "4096", .low = 2, .high = 65536, .value = "N",
+     .help =
+         "most open connections to NodePorts on 127.0.0.1 and ::1; one NodePort leaves at least "
+         "half of what others have left"},
     {GROUP_TRAFFIC, "bind-address", "bindAddress", SETTING_ADDRESS, AT(bind_address),
      .standard = "0.0.0.0", .value = "IP",
      .help = "the node's own address of this IP family, instead of the one in the Node object; "

@@ -7,6 +7,8 @@
  */
 #include "state.h"
 
+#include "kube-nftd/localhost.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,9 +243,11 @@ static void add(struct policy *policy, struct port_state *port, enum queue queue
 }
 
 /* The @i-th frontend that @port claims; false past the last one. */
-static bool nth_claim(const struct port_state *port, const address_vec *node_ports, size_t i,
+static bool nth_claim(const struct policy *policy, const struct port_state *port, size_t i,
                       struct frontend *frontend, enum claim_kind *kind)
 {
+    const address_vec *node_ports = &policy->node_port_addresses[port->family];
+    const struct address localhost = localhost_address((enum family)port->family);
     const struct service *service = port->owner->service;
     const struct service_port *spec = port_state_spec(port);
     const struct outside *outside = service_outside(service);
@@ -258,7 +262,8 @@ static bool nth_claim(const struct port_state *port, const address_vec *node_por
         {&service->cluster_ip[port->family], 1, spec->port, CLAIM_CLUSTER_IP},
         {external->v, external->n, spec->port, CLAIM_EXTERNAL_IP},
         {balancer->v, balancer->n, spec->port, CLAIM_LOAD_BALANCER_IP},
-        {node_ports->v, spec->node_port ? node_ports->n : 0, spec->node_port, CLAIM_NODE_PORT}};
+        {node_ports->v, spec->node_port ? node_ports->n : 0, spec->node_port, CLAIM_NODE_PORT},
+        {&localhost, policy_serves_localhost(policy, port), spec->node_port, CLAIM_NODE_PORT}};
     for (size_t list = 0; list < sizeof(lists) / sizeof(*lists); i -= lists[list++].n) {
         if (i >= lists[list].n)
             continue;
@@ -339,7 +344,6 @@ static void drop_all(struct policy *policy, struct port_state *port)
 
 void claims_renew(struct policy *policy, struct port_state *port)
 {
-    const address_vec *node_ports = &policy->node_port_addresses[port->family];
     const enum queue queue = port->many ? QUEUE_MANY : QUEUE_FEW;
     struct frontend frontend;
     enum claim_kind kind;
@@ -349,7 +353,7 @@ void claims_renew(struct policy *policy, struct port_state *port)
     }
     if (port->renewed == 0)
         begin(policy, port, queue);
-    while (nth_claim(port, node_ports, port->renewed, &frontend, &kind)) {
+    while (nth_claim(policy, port, port->renewed, &frontend, &kind)) {
         add(policy, port, queue, &frontend, kind);
         port->renewed++;
         if (policy->left == 0)

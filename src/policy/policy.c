@@ -68,6 +68,7 @@ static void on_service_changed(void *ctx, const struct service *before, const st
     record_changed(policy, id);
     ports_change(policy, before, after);
     routes_change_cluster_ips(policy, before, after);
+    routes_change_localhost_ports(policy, before, after);
     if (has_health_check(before) || has_health_check(after))
         health_checks_mark(policy, id);
 }

@@ -26,6 +26,12 @@ const struct service_port *port_state_spec(const struct port_state *port)
     return &port->owner->service->ports.v[port->index];
 }
 
+bool policy_serves_localhost(const struct policy *policy, const struct port_state *port)
+{
+    return policy->config.serves_localhost[port->family] && port->protocol == IPPROTO_TCP &&
+           port_state_spec(port)->node_port != 0;
+}
+
 struct service_port_ref port_state_ref(const struct port_state *port)
 {
     return (struct service_port_ref){port->owner->service->id, (enum family)port->family,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Passes decisions on: to the tables, the flow cleaner and the health checks. */
+/* Passes decisions on: to the tables, the listeners on loopback addresses, the flow cleaner and the
+ * health checks. */
 #include "state.h"
 
+#include "kube-nftd/localhost.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 
@@ -42,6 +44,81 @@ void routes_change_cluster_ips(const struct policy *policy, const struct service
     }
 }
 
+/* ---- loopback addresses ---- */
+
+/* Refuses the NodePorts of @service, or no longer, except those that are served. */
+static void refuse_localhost_ports(const struct policy *policy, const struct service *service,
+                                   enum family family, bool refused)
+{
+    vec_each (&service->ports, port)
+        if (port->node_port != 0 &&
+            !(port->protocol == IPPROTO_TCP && policy->config.serves_localhost[family]))
+            ruleset_refuse_localhost(changing(policy, family), port->protocol, port->node_port,
+                                     refused);
+}
+
+void routes_change_localhost_ports(const struct policy *policy, const struct service *before,
+                                   const struct service *after)
+{
+    for (enum family family = 0; family < FAMILY_COUNT; family++) {
+        if (!policy->config.counts_localhost || !policy->config.tables[family])
+            continue;
+        if (cluster_ip_of(after, family))
+            refuse_localhost_ports(policy, after, family, true);
+        if (cluster_ip_of(before, family))
+            refuse_localhost_ports(policy, before, family, false);
+    }
+}
+
+/* What serves @frontend, if its family's loopback address is served; else NULL. */
+static struct localhost *localhost_of(const struct policy *policy, const struct frontend *frontend)
+{
+    const enum family family = (enum family)frontend->family;
+    bool concerned = policy->config.serves_localhost[family] && frontend->protocol == IPPROTO_TCP &&
+                     localhost_is_address(family, &frontend->address);
+    return concerned ? policy->config.localhost : NULL;
+}
+
+/* Listens there, or not. Returns whether the frontend is of no concern for the table. */
+static bool listen_at(const struct policy *policy, const struct claim *claim)
+{
+    const struct frontend *frontend = &claim->target->frontend;
+    const enum family family = (enum family)frontend->family;
+    struct localhost *localhost = localhost_of(policy, frontend);
+    const bool serves =
+        claim->kinds == CLAIM_NODE_PORT && localhost_is_address(family, &frontend->address);
+    if (localhost && serves)
+        localhost_listen(localhost, family, frontend->port, claim->port->id);
+    else if (localhost)
+        localhost_close(localhost, family, frontend->port);
+    return serves;
+}
+
+/* Passes on the endpoints of a decided port: those for connections from outside. */
+static void set_localhost_port(const struct policy *policy, struct port_state *port,
+                               const struct port_route *route)
+{
+    struct localhost *localhost = policy->config.localhost;
+    const bool serves = localhost && policy_serves_localhost(policy, port);
+    const bool local = only_local_endpoints(port, true);
+    if (serves)
+        localhost_set_port(localhost, port->id, local ? route->local_backends : route->backends,
+                           local ? route->n_local : route->n_backends, route->affinity_timeout);
+    else if (port->localhost)
+        localhost_remove_port(localhost, port->id);
+    port->localhost = serves;
+}
+
+static void change_localhost_port(const struct policy *policy, const struct port_state *port,
+                                  const struct port_route_change *change)
+{
+    const bool local = only_local_endpoints(port, true);
+    if (port->localhost)
+        localhost_change_port(policy->config.localhost, port->id,
+                              local ? change->local_backends : change->backends,
+                              local ? change->n_local : change->n_backends);
+}
+
 /* The cleaner of stale flows, if @port is one for which it has work; else NULL. */
 static struct flow_cleaner *flows_of(const struct policy *policy, enum family family,
                                      uint8_t protocol)
@@ -79,7 +156,10 @@ void routes_set_frontend(struct policy *policy, const struct claim *claim)
     policy_spend(policy, 1, COST_BACKEND);
     policy_spend(policy, route.n_sources / 2, COST_WALKED);
     log_frontend(target, &route);
-    if (ruleset)
+    const bool is_served = listen_at(policy, claim);
+    if (ruleset && is_served)
+        ruleset_remove(ruleset, frontend); /* as a cluster IP, which others may be, too */
+    else if (ruleset)
         ruleset_set(ruleset, frontend, &route);
     if (flows)
         flow_cleaner_set(flows, frontend, claim->port->id);
@@ -97,6 +177,8 @@ void routes_remove_frontend(struct policy *policy, struct frontend_state *target
         return;
     target->passed = false;
     log_frontend(target, NULL);
+    if (localhost_of(policy, frontend))
+        localhost_close(policy->config.localhost, family, frontend->port);
     if (ruleset)
         ruleset_remove(ruleset, frontend);
     if (flows)
@@ -181,6 +263,7 @@ void routes_set_port(struct policy *policy, struct port_state *port)
     log_port(port, &route);
     if (ruleset)
         ruleset_set_port(ruleset, port->id, &route);
+    set_localhost_port(policy, port, &route);
     if (flows)
         flow_cleaner_set_port(flows, (enum family)port->family, port->id, in_use->v, in_use->n);
     port->passed = true;
@@ -225,6 +308,7 @@ bool routes_change_port(struct policy *policy, struct port_state *port)
     if (!shares_change(policy, port, came, counted->n - came) ||
         (ruleset && !ruleset_change_port(ruleset, port->id, &change)))
         return false;
+    change_localhost_port(policy, port, &change);
     log_port_change(port);
     return true;
 }
@@ -235,6 +319,8 @@ void routes_remove_port(struct policy *policy, struct port_state *port)
     struct ruleset *ruleset = changing(policy, port->family);
     struct flow_cleaner *flows = flows_of(policy, (enum family)port->family, port->protocol);
     set_hairpins(policy, port, &none);
+    if (port->localhost)
+        localhost_remove_port(policy->config.localhost, port->id);
     if (!port->passed)
         return;
     if (ruleset)

@@ -298,6 +298,11 @@ const struct claim *claims_decide(struct policy *policy, struct frontend_state *
 
 /* ---- routes.c: passes decisions to the tables, the flow cleaner and the health checks ---- */
 
+/** Replaces the NodePorts of @before, as they are refused on loopback addresses, by those of
+ * @after; either may be NULL. */
+void routes_change_localhost_ports(const struct policy *policy, const struct service *before,
+                                   const struct service *after);
+
 /** Replaces the cluster IPs of @before by those of @after; either may be NULL. */
 void routes_change_cluster_ips(const struct policy *policy, const struct service *before,
                                const struct service *after);

@@ -194,6 +194,22 @@ static const struct metric metrics[] = {
      LABEL("code", "200")},
     {ONCE(health_counts.livez.bad), LABEL("code", "503")},
 
+    {"kubeproxy_nftables_localhost_nodeport_listeners", "gauge",
+     "NodePorts that are served on the family's loopback address.",
+     .write = metrics_localhost_listeners},
+    {"kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total", "counter",
+     "Failed attempts to listen at a NodePort on the family's loopback address.",
+     .write = metrics_localhost_failures},
+    {"kubeproxy_nftables_localhost_nodeport_rejected_packets_total", "counter",
+     "First packets to NodePorts on loopback addresses that are not served there: UDP and SCTP, "
+     "and "
+     "TCP unless --nodeport-addresses has localhost. The kernel refuses them, unless a process of "
+     "this host listens.",
+     .write = metrics_localhost_rejected},
+    {"kube_nftd_localhost_connections", "gauge",
+     "Open connections to NodePorts on loopback addresses.",
+     .write = metrics_localhost_connections},
+
     {"kube_nftd_frontends", "gauge",
      "Frontends: addresses and ports that are proxied, rejected or dropped.", FAMILY(frontends)},
     {"kube_nftd_services", "gauge", "Services in the cache.", ONCE(n_services)},
@@ -309,6 +325,7 @@ static const struct metric metrics[] = {
     {"kubernetes_feature_enabled", "gauge",
      "Whether the behaviour of a Kubernetes feature gate is enabled.", ONCE(external_ips),
      GATE("AllowServiceExternalIPs", "DEPRECATED")},
+    {ONCE(counts_localhost), GATE("KubeProxyNFTablesLocalhostNodePorts", "ALPHA")},
     {GATE("MultiCIDRServiceAllocator", "")},
     {GATE("NFTablesProxyMode", "")},
     {GATE("PreferSameTrafficDistribution", "")},

@@ -124,6 +124,13 @@ char *metrics_print(void (*write)(const struct snapshot *now, struct metrics_pag
 
 /* ---- metrics.c ---- */
 
+/** Samples of NodePorts on loopback addresses, with the feature gate; the last one adds families.
+ */
+void metrics_localhost_listeners(const struct snapshot *now, struct metrics_page *page);
+void metrics_localhost_failures(const struct snapshot *now, struct metrics_page *page);
+void metrics_localhost_rejected(const struct snapshot *now, struct metrics_page *page);
+void metrics_localhost_connections(const struct snapshot *now, struct metrics_page *page);
+
 /** Writes all metrics. */
 void metrics_write(const struct snapshot *now, struct metrics_page *page);
 

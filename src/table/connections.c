@@ -351,6 +351,14 @@ static void on_counted(void *ctx, const struct nft_element *element)
     *(uint64_t *)ctx = element->packets;
 }
 
+int ruleset_localhost_connections(const struct ruleset *rs, struct nft_socket *socket,
+                                  uint8_t protocol, uint64_t *total, struct error *err)
+{
+    *total = 0;
+    return nft_socket_get_element(socket, rs->family, RULESET_TABLE, "localhost_connections",
+                                  &protocol, sizeof(protocol), on_counted, total, err);
+}
+
 int ruleset_endpoint_connections(const struct ruleset *rs, struct nft_socket *socket, uint32_t id,
                                  const struct backend *backend, uint64_t *total, struct error *err)
 {

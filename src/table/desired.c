@@ -220,6 +220,14 @@ void ruleset_use_hairpin(struct ruleset *rs, const struct address *address, bool
     desire(rs, SET_HAIRPIN, &key, in_use);
 }
 
+void ruleset_refuse_localhost(struct ruleset *rs, uint8_t protocol, uint16_t port, bool refused)
+{
+    struct key key = {.length = 0};
+    key_put_protocol(&key, protocol);
+    key_put_port(&key, port);
+    desire(rs, SET_LOCALHOST_PORTS, &key, refused);
+}
+
 static void desire_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
                           bool desired)
 {

@@ -23,6 +23,7 @@ const struct set_schema set_schema[TABLE_SETS] = {
     [SET_LOCAL_ENDPOINTS] = {"local_endpoints", OWNER_SLOTS, SLOT, BACKEND, 0},
     [SET_CLUSTER_IPS] = {"cluster_ips", OWNER_TABLE, "A", "", 0},
     [SET_HAIRPIN] = {"hairpin", OWNER_TABLE, "AA", "", 0},
+    [SET_LOCALHOST_PORTS] = {"localhost_ports", OWNER_TABLE, "PS", "", 0},
     [SET_ALLOWED_SOURCES] = {"allowed_sources", OWNER_TABLE, "AC", "", 0},
     [SET_AFFINITY_NUMBERS] = {"affinity_numbers", OWNER_TABLE, "CAS", "C", 0},
     [SET_AFFINITY_BACKENDS] = {"affinity_backends", OWNER_TABLE, "C", BACKEND, 0},

@@ -28,6 +28,13 @@ static char *detector_text(enum family family, const struct ruleset_config *conf
     }
 }
 
+static const char *to_localhost(enum family family, const struct ruleset_config *config)
+{
+    return !config->localhost || config->no_counters ? NULL
+           : family == FAMILY_IPV4                   ? "ip daddr and 255.0.0.0 == 127.0.0.0"
+                                                     : "ip6 daddr == ::1";
+}
+
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
                             struct error *err)
 {
@@ -46,6 +53,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
                              .from_host = config->no_fib ? NULL : "fib saddr type local",
                              .to_others = config->no_fib ? "" : "fib daddr type != local",
                              .reject = config->no_reject ? "drop" : "reject",
+                             .to_localhost = to_localhost(family, config),
                              .count_services = config->counting >= COUNT_SERVICES ? "" : NULL,
                              .count_endpoints = config->counting >= COUNT_ENDPOINTS ? "" : NULL};
     nft_batch_init(&rs->batch, family, RULESET_TABLE);

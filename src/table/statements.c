@@ -351,6 +351,22 @@ static bool read_number(struct reader *r)
     return false;
 }
 
+/* "== ADDRESS". */
+static bool read_address(struct reader *r)
+{
+    const char *before = r->rest;
+    char name[NAME_SIZE];
+    struct address address;
+    enum family family;
+    if (take(r, "==") && take_name(r, name) && address_parse(name, &family, &address) &&
+        family == r->family) {
+        add_compare(r, NFT_CMP_EQ, address.bytes, address_length(family));
+        return true;
+    }
+    r->rest = before;
+    return false;
+}
+
 /* "KEY @S", "KEY != @S", "KEY vmap @S", or a key and a constant or number. */
 static bool read_match(struct reader *r)
 {
@@ -360,7 +376,7 @@ static bool read_match(struct reader *r)
         return false;
     if (take(r, "vmap"))
         return read_map(r, NFT_REG_VERDICT);
-    if (words == 1 && (read_constant(r) || read_number(r)))
+    if ((words == 1 && (read_constant(r) || read_number(r))) || read_address(r))
         return true;
     const bool differs = take(r, "!=");
     if (!take_set(r, set))

@@ -64,7 +64,7 @@ struct variable {
 };
 
 /* The first two are for lines that are repeated. */
-enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 17 };
+enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 18 };
 
 struct parser {
     struct layout *layout;
@@ -355,6 +355,7 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"from_host", vars->from_host},
                       {"to_others", vars->to_others},
                       {"reject", vars->reject},
+                      {"to_localhost", vars->to_localhost},
                       {"count_services", vars->count_services},
                       {"count_endpoints", vars->count_endpoints},
                       {"n", n},

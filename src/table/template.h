@@ -62,6 +62,7 @@ struct layout_vars {
     const char *from_host;    /* ${from_host}: "fib saddr type local" */
     const char *to_others;    /* ${to_others}: "fib daddr type != local", or "" for all packets */
     const char *reject;       /* ${reject}: "reject" */
+    const char *to_localhost; /* ${to_localhost}: "ip6 daddr == ::1" */
     /* ${count_services}, ${count_endpoints}: "" to count connections. */
     const char *count_services, *count_endpoints;
     /* ${n}: 10; ${key}: the same as classid "0:a"; ${twice}: 20. ${octave}: octave_of(), unset if

@@ -64,6 +64,7 @@ static void change_variable(struct layout_vars *vars, char *word)
                  {"not_from_pod", &vars->not_from_pod},
                  {"from_host", &vars->from_host},
                  {"reject", &vars->reject},
+                 {"to_localhost", &vars->to_localhost},
                  {"count_services", &vars->count_services},
                  {"count_endpoints", &vars->count_endpoints}};
     char *value;
