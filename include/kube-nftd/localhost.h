@@ -71,6 +71,7 @@ struct localhost_status localhost_status(const struct localhost *localhost, enum
 struct localhost_stats {
     uint64_t listeners[FAMILY_COUNT];         /* bound now */
     uint64_t listener_failures[FAMILY_COUNT]; /* attempts to bind one */
+    uint64_t unbound;                         /* cannot be bound now */
     uint64_t connections;                     /* open now */
     uint64_t accepted;                        /* since startup; so are those below */
     uint64_t endpoint_failures;               /* endpoints that refused or did not answer */

@@ -70,6 +70,8 @@ static void enter(struct listener *l, enum listener_state state, int error)
     } else if (!was_bound && is_bound(state)) {
         owner->counts.listeners[l->family]++;
     }
+    if ((state == LISTENER_FAILED) != (l->state == LISTENER_FAILED))
+        owner->counts.unbound += state == LISTENER_FAILED ? 1 : UINT64_MAX;
     owner->status[l->family][l->number] = state == LISTENER_FAILED ? -error
                                           : is_bound(state)        ? LOCALHOST_LISTENING
                                                                    : LOCALHOST_IDLE;

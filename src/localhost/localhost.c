@@ -188,6 +188,7 @@ struct localhost_stats localhost_stats(const struct localhost *localhost)
     struct localhost_stats stats = {.connections = 0};
     if (!counts)
         return stats;
+    stats.unbound = counts->unbound;
     stats.connections = counts->connections;
     stats.accepted = counts->accepted;
     stats.endpoint_failures = counts->endpoint_failures;

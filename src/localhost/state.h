@@ -139,7 +139,7 @@ struct notice {
 
 struct proxy_counts {
     _Atomic uint64_t listeners[FAMILY_COUNT], listener_failures[FAMILY_COUNT];
-    _Atomic uint64_t connections, accepted, endpoint_failures, refused;
+    _Atomic uint64_t unbound, connections, accepted, endpoint_failures, refused;
 };
 
 struct proxy_thread {

@@ -131,7 +131,7 @@ bool target_pick(struct targets *targets, struct target *target, const struct ba
         *out = target->pin;
     } else {
         size_t i = (size_t)(next_random(targets) % n);
-        if (failed && backend_equal(&target->backends.v[i], failed))
+        if (failed && n > 1 && backend_equal(&target->backends.v[i], failed))
             i = (i + 1 + (size_t)(next_random(targets) % (n - 1))) % n;
         *out = target->backends.v[i];
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "explain.h"
 
+#include "kube-nftd/localhost.h"
+
 #include <linux/in.h>
 #include <string.h>
 
@@ -160,6 +162,31 @@ static const struct frontend_state *find_frontend(struct explainer *e)
     return policy_find_frontend(e->now->policy, &e->asked);
 }
 
+static const struct frontend_state *find_at(struct explainer *e, enum family family,
+                                            const struct address *address)
+{
+    e->asked.family = (uint8_t)family;
+    e->asked.address = *address;
+    const struct frontend_state *target = find_frontend(e);
+    e->by_address = target != NULL;
+    return target;
+}
+
+/* A loopback address comes last. */
+static const struct frontend_state *find_node_port(struct explainer *e)
+{
+    const struct frontend_state *target = NULL;
+    for (enum family family = 0; family < FAMILY_COUNT && !target; family++)
+        vec_each (&policy_view(e->now->policy).node_port_addresses[family], address)
+            target = target ? target : find_at(e, family, address);
+    for (enum family family = 0; family < FAMILY_COUNT && !target; family++) {
+        const struct address address = localhost_address(family);
+        if (e->now->serves_localhost[family])
+            target = find_at(e, family, &address);
+    }
+    return target;
+}
+
 /* Fills e->asked and returns its frontend; NULL if unknown or if the query names a Service. A lone
  * port is a NodePort on the first address that has it. */
 static const struct frontend_state *find(struct explainer *e)
@@ -171,17 +198,7 @@ static const struct frontend_state *find(struct explainer *e)
         return NULL;
     if (query->has_address)
         return find_frontend(e);
-    for (enum family family = 0; family < FAMILY_COUNT; family++) {
-        vec_each (&policy_view(e->now->policy).node_port_addresses[family], address) {
-            e->asked.family = (uint8_t)family;
-            e->asked.address = *address;
-            const struct frontend_state *target = find_frontend(e);
-            e->by_address = target != NULL;
-            if (target)
-                return target;
-        }
-    }
-    return NULL;
+    return find_node_port(e);
 }
 
 static void describe_query(struct explainer *e)

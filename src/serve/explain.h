@@ -81,6 +81,14 @@ size_t explain_service(struct explainer *e, const struct service_state *state,
 /** Whether the latest version of the Service @id is invalid. */
 bool explain_is_outdated(const struct explainer *e, const char *id);
 
+/* ---- explain_localhost.c ---- */
+
+/** Whether the frontend of @claim is a loopback address, which the daemon serves itself. */
+bool explain_is_localhost(const struct snapshot *now, const struct claim *claim);
+
+/** Adds where connections to it go to @array; returns the same as text, owned by the caller. */
+char *explain_localhost(const struct explainer *e, const struct claim *claim, cJSON *array);
+
 /* ---- explain_address.c ---- */
 
 /** Explains e->asked, which no Service claims: "found", "summary" and "notes" of the answer. */

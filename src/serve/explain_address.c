@@ -119,6 +119,10 @@ static bool note_port(struct explainer *e, const struct service *service)
     vec_each (&policy_view(e->now->policy).node_port_addresses[family], it)
         if (is_node_port)
             xjoin(&places, "%s", ADDRESS_TEXT(family, it));
+    if (is_node_port && e->by_address && e->now->counts_localhost &&
+        address_is_loopback(family, &e->asked.address))
+        explain_note(e, "connections to it on loopback addresses are counted, and refused unless a "
+                        "process of this host listens there");
     if (is_node_port && service->has_cluster_ip[family])
         explain_note(e, "node port %u belongs to %s, but NodePorts are served on %s only", number,
                      service->id, places ? places : "no address (--nodeport-addresses)");

@@ -148,6 +148,7 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
     const struct route route = decision_route(&e->decision, claim);
     const struct claim *winner = frontend_winner(target);
     bool ours = !target->reserved && (!winner || winner == claim);
+    bool localhost = explain_is_localhost(e->now, claim);
     facts_add(to, fact_text("frontend", FRONTEND_TEXT(frontend)),
               fact_text("address", ADDRESS_TEXT(frontend->family, &frontend->address)),
               fact_number("port", frontend->port),
@@ -169,7 +170,8 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
     for (size_t i = 0; ours && route.sources && i < route.n_sources; i++)
         if (explain_take(e, ITEM_SOURCE_RANGE, 1))
             facts_append_text(ranges, "%s", RANGE_TEXT(frontend->family, &route.sources[i]));
-    char *text = ours     ? explain_route(e, &route, traffic)
+    char *text = ours     ? (localhost ? explain_localhost(e, claim, traffic)
+                                       : explain_route(e, &route, traffic))
                  : winner ? xasprintf("belongs to %s, which %s", winner->port->owner->service->id,
                                       claims_reason(winner, claim))
                           : xstrdup("not programmed: the API server uses this address and port");
@@ -179,7 +181,7 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
         add_rival(cJSON_AddObjectToObject(to, "claimedBy"), winner, claims_reason(winner, claim));
     else
         cJSON_AddNullToObject(to, "claimedBy");
-    if (ours)
+    if (ours && !localhost)
         explain_kernel(e, frontend, &route, to);
     else
         cJSON_AddNullToObject(to, "kernel");
@@ -233,7 +235,8 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
     e->others -= cost < e->others ? cost : e->others;
     if (!e->now->family[family].ruleset)
         explain_note(e, "%s is not proxied on this node", family_name(family));
-    if (spec->node_port && policy_view(e->now->policy).node_port_addresses[family].n == 0)
+    if (spec->node_port && policy_view(e->now->policy).node_port_addresses[family].n == 0 &&
+        !policy_serves_localhost(e->now->policy, port))
         explain_note(e,
                      "node port %u is not served over %s: no address for NodePorts is known "
                      "(--nodeport-addresses)",

@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whether a Service is applied, in one word. */
+#include "explain.h"
+#include "kube-nftd/localhost.h"
 #include "pages.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Why the daemon cannot listen at the frontend of @claim, a loopback address; 0: it can. */
+static int localhost_error(const struct snapshot *now, const struct claim *claim)
+{
+    const struct frontend *frontend = &claim->target->frontend;
+    return frontend_winner(claim->target) == claim && explain_is_localhost(now, claim)
+               ? localhost_status(now->localhost, (enum family)frontend->family, frontend->port)
+                     .error
+               : 0;
+}
+
 /* Says which frontends belong to other Services or the API server, in @text, or leaves it NULL. */
-static void find_lost_claims(const struct service_state *state, char **text)
+static void find_lost_claims(const struct snapshot *now, const struct service_state *state,
+                             char **text)
 {
     char frontend[FRONTEND_TEXT_SIZE];
     size_t n = 0;
@@ -15,6 +28,10 @@ static void find_lost_claims(const struct service_state *state, char **text)
             const struct frontend_state *target = it->target;
             const struct claim *winner = frontend_winner(target);
             bool lost = target->reserved || (winner && winner != it);
+            int error = localhost_error(now, it);
+            if (error && n++ == 0)
+                *text = xasprintf("%s is not served: %s",
+                                  frontend_format(&target->frontend, frontend), strerror(error));
             if (lost && n++ == 0)
                 *text = xasprintf("%s belongs to %s", frontend_format(&target->frontend, frontend),
                                   target->reserved ? "the API server"
@@ -99,7 +116,7 @@ const char *service_word(const struct snapshot *now, const struct service_state 
     find_limits(now, state, text);
     if (*text)
         return "limited";
-    find_lost_claims(state, text);
+    find_lost_claims(now, state, text);
     if (*text)
         return "claimed";
     if (find_unserved(now, state, text))

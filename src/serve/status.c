@@ -2,6 +2,7 @@
 #include "pages.h"
 
 #include "kube-nftd/commit.h"
+#include "kube-nftd/localhost.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -190,6 +191,16 @@ static double read_number(const char *path)
     return (double)number;
 }
 
+static void add_localhost(const struct snapshot *now, cJSON *to)
+{
+    const struct localhost_stats stats = localhost_stats(now->localhost);
+    if (!now->localhost)
+        return;
+    facts_add(cJSON_AddObjectToObject(to, "localhost"),
+              fact_number("listeners", stats.listeners[FAMILY_IPV4] + stats.listeners[FAMILY_IPV6]),
+              fact_number("unbound", stats.unbound), fact_number("connections", stats.connections));
+}
+
 static cJSON *status_facts(const struct snapshot *now)
 {
     cJSON *root = cJSON_CreateObject();
@@ -210,6 +221,7 @@ static cJSON *status_facts(const struct snapshot *now)
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].in_use)
             add_family(&now->family[i], family_name(i), now->owned[i], facts_append(families));
+    add_localhost(now, root);
     facts_add(cJSON_AddObjectToObject(root, "conntrack"),
               fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
               fact_number("limit", read_number("/proc/sys/net/netfilter/nf_conntrack_max")));
@@ -264,6 +276,10 @@ const struct view view_status[] = {
      .inner = family_lines},
     {.line = "[claimedByOthers?Frontends    {claimedByOthers} are claimed by several Services]"},
     {.line = "[reservedForServer?Frontends    {reservedForServer} are left to the API server]"},
+    {.line =
+         "[localhost?Localhost    {localhost.listeners} NodePorts are served, "
+         "{localhost.connections} connections[localhost.unbound?; {localhost.unbound} cannot be "
+         "bound: list names the Services]]"},
     {.line = "Conntrack    {conntrack.entries} of {conntrack.limit} entries"},
     {.line = "Memory       {memoryMiB} MiB[logLinesDropped?; {logLinesDropped} log lines were "
              "dropped]"},

@@ -64,8 +64,8 @@ MISTAKES = {
         ["--manifests", HERE, "--detect-local-mode", "InterfaceNamePrefix"], "pod-interface-name-prefix",
     ),
     "bad cluster CIDR": (["--manifests", HERE, "--cluster-cidr", "10.0.0.0/33"], "10.0.0.0/33"),
-    "bad node-port addresses": (["--manifests", HERE, "--nodeport-addresses", "all"], "all"),
-    "primary and a CIDR": (["--manifests", HERE, "--nodeport-addresses", "primary,10.0.0.0/8"], "primary"),
+    "bad node-port addresses": (["--manifests", HERE, "--nodeport-addresses", "any"], "any"),
+    "primary twice": (["--manifests", HERE, "--nodeport-addresses", "primary,all,primary"], "primary"),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import pathlib
 import resource
@@ -564,3 +565,78 @@ def test_a_restart_with_another_setting(lab, tmp_path, family, by):
         proxy.daemon.start()
         assert web.knock() == "refused"
         assert "@localhost_ports" not in proxy.tables[family].listing()
+
+
+# ---- what is said of it ---------------------------------------------------------------------------
+
+
+def explain(proxy: Proxy, what: str) -> tuple[int, list[str], list[str]]:
+    """Exit status, summary and notes."""
+    done = call(proxy.lab.node, "explain", what, "-o", "json")
+    assert done.stderr == ""
+    answer = json.loads(done.stdout)
+    return done.returncode, answer["summary"], answer["notes"]
+
+
+def target(web: NodePort, host: str | None = None) -> str:
+    host = host or LOOPBACK[web.family]
+    return f"[{host}]:{web.number}" if ":" in host else f"{host}:{web.number}"
+
+
+def test_explanations(served, family):
+    web = NodePort(served, family)
+    web.publish("a", "b")
+    wait_listening(web)
+    status, summary, _ = explain(served, target(web))
+    assert status == 0
+    assert summary[0] == f"{target(web)}/TCP is a node port of default/{web.name}, port http."
+    assert summary[1] == "New connections: to 2 endpoints, by kube-nftd itself (from this node)."
+    if family == 4:
+        assert explain(served, f"localhost:{web.number}")[1] == summary
+    web.put_endpoints()
+    web.reaches("refused")
+    assert explain(served, target(web))[1][1] == "New connections: nobody listens, as no endpoint is ready."
+    web.put_service(externalTrafficPolicy="Local")
+    wait_for(lambda: "no endpoint on this node is ready" in explain(served, target(web))[1][1], "policy Local")
+    udp = NodePort(served, family, "UDP")
+    udp.publish("a")
+    assert "refused unless a process of this host listens there" in " ".join(explain(served, target(udp) + "/UDP")[2])
+
+
+def test_explanations_without_node_addresses(lab, tmp_path):
+    """"localhost" alone: no other address serves NodePorts."""
+    with running(lab, tmp_path, *GATE, "--nodeport-addresses", "localhost") as proxy:
+        web = NodePort(proxy, 4)
+        web.publish("a")
+        web.reaches("a")
+        assert web.lab.ask(web.lab.client, NODE_ADDRESS[4], web.number, "TCP") == "refused"
+        _, summary, notes = explain(proxy, str(web.number))
+        assert summary[0] == f"127.0.0.1:{web.number}/TCP is a node port of default/{web.name}, port http."
+        assert not any("is not served over" in note for note in notes)
+
+
+def test_a_taken_port_is_told(served, family):
+    web = NodePort(served, family)
+    server = Echo(web.lab.node, LOOPBACK[family], lambda sock: sock.close())
+    web.number = server.port
+    web.publish("a")
+    wait_for(lambda: f"port={web.number} cannot be served" in served.daemon.log(), "it is tried")
+    listed = call(served.lab.node, "list", f"default/{web.name}").stdout
+    assert f"{target(web)}/TCP is not served: Address already in use" in listed
+    words = explain(served, target(web))[1][1]
+    assert words == "New connections: not served, cannot listen: Address already in use; this is tried again."
+    status = call(served.lab.node, "status").stdout
+    assert "Localhost    0 NodePorts are served, 0 connections; 1 cannot be bound: list names the Services" in status
+    server.close()
+    web.reaches("a")
+    assert "Localhost    1 NodePorts are served, " in call(served.lab.node, "status").stdout
+    assert "applied" in call(served.lab.node, "list", f"default/{web.name}").stdout
+
+
+def test_computed_from_files(lab, tmp_path, family):
+    with running(lab, tmp_path, *ON) as proxy:
+        web = NodePort(proxy, family)
+        web.publish("a")
+    done = call(lab.node, "explain", target(web), "--manifests", str(proxy.manifests.folder), *ON,
+                "--hostname-override", "node-a")  # fmt: skip
+    assert "to 1 endpoint, by kube-nftd itself" in done.stdout

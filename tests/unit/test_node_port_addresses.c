@@ -50,6 +50,17 @@ COMMAND(select)
         vec_free(&setting.cidrs[i]);
 }
 
+/* localhost FAMILY CIDR: whether it has 127.0.0.1 or ::1 served. */
+COMMAND(localhost)
+{
+    enum family family = *script_word(&words) == '4' ? FAMILY_IPV4 : FAMILY_IPV6, any;
+    struct node_port_addresses setting = {.primary = true};
+    const struct cidr cidr = make_cidr(script_word(&words), &any);
+    vec_push(&setting.cidrs[any], cidr);
+    fprintf(out, "%s\n", node_port_addresses_have_localhost(&setting, family) ? "yes" : "no");
+    vec_free(&setting.cidrs[any]);
+}
+
 CASES("node_port_addresses")
 
 UNIT_FIXTURE(NULL, tear_down)
