@@ -2,7 +2,8 @@
 /*
  * Shared by all modules: memory, strings, time, errors, files, containers, the log. Times and
  * durations are seconds as double unless noted. Nothing here returns for lack of memory: the
- * process ends instead. kube-nftd has one thread.
+ * process ends instead. kube-nftd has one thread, and another one that serves NodePorts on loopback
+ * addresses, which uses no strings of intern() and does not log.
  */
 #ifndef KUBE_NFTD_BASE_H
 #define KUBE_NFTD_BASE_H

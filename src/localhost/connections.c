@@ -59,7 +59,8 @@ static void reset(int fd)
     close(fd);
 }
 
-/* Returns the socket, or -1. */
+/* Returns the socket, or -1. Never to this host's own loopback addresses, where the connection
+ * could come back to a listener here, nor to IPv4 by an IPv6 address that is mapped. */
 static int connect_to(enum family family, const struct backend *backend)
 {
     static const struct {
@@ -70,9 +71,13 @@ static int connect_to(enum family family, const struct backend *backend)
                    {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_ALIVE_SECONDS}};
     struct sockaddr_storage to;
     const socklen_t length = socket_address(family, &backend->address, backend->port, &to);
-    const int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int fd = address_special(family, &backend->address)
+                       ? -1
+                       : socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
+    if (family == FAMILY_IPV6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof(int));
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         setsockopt(fd, options[i].level, options[i].option, &options[i].value, sizeof(int));
     if (connect(fd, (const struct sockaddr *)&to, length) == 0 || errno == EINPROGRESS)

@@ -105,7 +105,9 @@ static bool pass_on(struct connection *c, enum side from)
         return true;
     give_back(c->thread, stream, true);
     if (stream->state == STREAM_ENDED) {
-        shutdown(c->io[!from].fd, SHUT_WR); /* fails if the peer has closed: it is read then */
+        /* Closing both does it, too. It fails if the peer has closed: that is read then. */
+        if (c->streams[!from].state != STREAM_CLOSED)
+            shutdown(c->io[!from].fd, SHUT_WR);
         stream->state = STREAM_CLOSED;
     }
     return true;

@@ -381,6 +381,22 @@ def test_an_endpoint_that_refuses(served, family):
     web.reaches("reset")
 
 
+def test_endpoints_on_loopback_addresses(served, family):
+    """No API server lets them in. A connection does not come back to the daemon, nor to others here."""
+    web = NodePort(served, family)
+    server = Echo(web.lab.node, "::", lambda sock: (sock.sendall(b"theirs"), sock.close()))
+    web.put_service()
+    before = metric(served, FAILURES, reason="endpoint")
+    web.put_at(web.lab.pods["a"].address[family], 8080)
+    web.reaches("a")
+    for address in ({4: ("127.0.0.1", "0.0.0.0"), 6: ("::1", "::", "::ffff:127.0.0.1")}[family]):
+        web.put_at(address, server.port, web.number)
+        web.reaches("reset" if listens(web) else "refused")
+        assert web.knock() in ("reset", "refused")
+    server.close()
+    assert metric(served, FAILURES, reason="endpoint") < before + 1000
+
+
 def test_an_endpoint_that_does_not_answer(served, family):
     """For five seconds; then another one is tried."""
     web = NodePort(served, family)
