@@ -36,7 +36,9 @@ def lacks(target, there):
 
 
 def test_no_query_is_without_data(server, tmp_path):
-    with Daemon(tmp_path, server.kubeconfig(tmp_path / "kubeconfig"), "--count-connections", "services"):
+    flags = ["--count-connections", "services", "--nodeport-addresses", "primary,localhost",
+             "--feature-gates", "KubeProxyNFTablesLocalhostNodePorts=true"]
+    with Daemon(tmp_path, server.kubeconfig(tmp_path / "kubeconfig"), *flags):
         server.wait(lambda: ("10.96.0.10", "tcp", 80) in table())
         changed = endpoint_slice("10.1.0.1", "10.1.0.3")
         changed["metadata"]["annotations"] = {"endpoints.kubernetes.io/last-change-trigger-time": datetime.datetime.now(
