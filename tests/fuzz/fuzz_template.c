@@ -50,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      .not_from_pod = without & 4 ? "" : "ip saddr != @pod_cidrs",
                                      .from_host = without & 8 ? NULL : "fib saddr type local",
                                      .reject = without & 16 ? NULL : "reject",
+                                     .to_localhost = without & 32 ? NULL : "ip6 daddr == ::1",
                                      .n = 7};
     struct layout layout = {.sets = {0}};
     struct error err = {0};

@@ -197,16 +197,17 @@ static inline void case_rule(char *words, FILE *out)
 static inline struct layout_vars case_vars(unsigned n)
 {
     const bool v4 = case_family() == FAMILY_IPV4;
-    return (struct layout_vars){.family = case_family(),
-                                .mark = "0x4000",
-                                .from_pod = v4 ? "ip saddr @pod_cidrs" : "ip6 saddr @pod_cidrs",
-                                .not_from_pod =
-                                    v4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs",
-                                .from_host = "fib saddr type local",
-                                .reject = "reject",
-                                .count_services = "",
-                                .count_endpoints = "",
-                                .n = n};
+    return (struct layout_vars){
+        .family = case_family(),
+        .mark = "0x4000",
+        .from_pod = v4 ? "ip saddr @pod_cidrs" : "ip6 saddr @pod_cidrs",
+        .not_from_pod = v4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs",
+        .from_host = "fib saddr type local",
+        .reject = "reject",
+        .to_localhost = v4 ? "ip daddr and 255.0.0.0 == 127.0.0.0" : "ip6 daddr == ::1",
+        .count_services = "",
+        .count_endpoints = "",
+        .n = n};
 }
 
 static inline void case_layout(enum template_id id, const struct layout_vars *vars)

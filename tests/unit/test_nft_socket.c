@@ -89,6 +89,9 @@ TESTS(the_kernel_takes_every_template, (FAMILY_COUNT * COUNT(configurations)))
     struct layout_vars vars = configurations[_i / FAMILY_COUNT];
     vars.family = (enum family)(_i % FAMILY_COUNT);
     vars.mark = "0x4000";
+    if (vars.count_services)
+        vars.to_localhost =
+            vars.family == FAMILY_IPV4 ? "ip daddr and 255.0.0.0 == 127.0.0.0" : "ip6 daddr == ::1";
     nft_batch_init(&batch, vars.family, RULESET_TABLE);
     nft_batch_add_table(&batch, false, "of a test");
     case_layout(TEMPLATE_BASE, &vars);

@@ -319,6 +319,8 @@ static void take_templates(enum family family, ability_vec *out)
         vars.from_host = "fib saddr type local";
         vars.reject = vars.reject ? vars.reject : "reject";
         vars.count_services = vars.count_endpoints = "";
+        vars.to_localhost =
+            family == FAMILY_IPV4 ? "ip daddr and 255.0.0.0 == 127.0.0.0" : "ip6 daddr == ::1";
         vars.n = 3;
         for (int id = 0; id < TEMPLATE_COUNT; id++)
             take_template(&templates[id], &vars, out);
