@@ -77,12 +77,11 @@ def accept(listener, serve):
 
 
 def be_endpoint():
-    listeners = [(socket.create_server((POD, port), backlog=1024), serve) for port, serve in ((SINK, sink), (ANSWER, answer))]
-    (sinks, _), answers = listeners
+    sinks, answers = (socket.create_server((POD, port), backlog=1024) for port in (SINK, ANSWER))
     for _ in range(STREAMS):
         threading.Thread(target=accept, args=(sinks, sink), daemon=True).start()
     print("ready", flush=True)
-    accept(*answers)
+    accept(answers, answer)
 
 
 # ---- the programs ---------------------------------------------------------------------------------
@@ -119,11 +118,13 @@ def kube_nftd(node, folder, build):
         name = f"web-{number}"
         web = objects.service(name, {4: f"10.96.0.{number}"}, [objects.Port("tcp", "TCP", 80)], type="NodePort")
         web["spec"]["ports"][0]["nodePort"] = node_port
-        held += [web, objects.endpoint_slice(name, name, 4, [objects.Port("tcp", "TCP", port)], [objects.endpoint(POD)])]
+        held += [web, objects.endpoint_slice(name, name, 4, [objects.Port("tcp", "TCP", port)],
+                                             [objects.endpoint(POD)])]
     objects.Manifests(folder / "manifests").put("objects", *held)
     return Program(OURS, node, list(ports.values()), [
-        build / "kube-nftd", "--manifests", folder / "manifests", "--feature-gates", GATE, "--nodeport-addresses",
-        "localhost", "--hostname-override", "node-1", "--audit-period", "0s", "--conntrack-max-per-core", "0"])  # fmt: skip
+        build / "kube-nftd", "--manifests", folder / "manifests", "--hostname-override", "node-1",
+        "--feature-gates", GATE, "--nodeport-addresses", "localhost", "--audit-period", "0s",
+        "--conntrack-max-per-core", "0"])
 
 
 def haproxy(node, folder, binary, ports, splice):
