@@ -131,6 +131,12 @@ void node_port_addresses_select(const struct node_port_addresses *setting, enum 
     }
 }
 
+/* Loopback addresses are meant, which are served apart. */
+static bool serves_localhost(const struct node_info *node, enum family family)
+{
+    return node_port_addresses_have_localhost(&node->config.options->node_port_addresses, family);
+}
+
 /* Why no address of the family serves NodePorts. The caller frees it. */
 static char *why_unserved(const struct node_info *node, enum family family)
 {
@@ -139,9 +145,8 @@ static char *why_unserved(const struct node_info *node, enum family family)
     char text[ADDRESS_TEXT_SIZE];
     if (!setting->primary)
         return xasprintf("no interface of this host has an address in --nodeport-addresses%s",
-                         node_port_addresses_have_localhost(setting, family)
-                             ? " (loopback addresses are served apart)"
-                             : "");
+                         serves_localhost(node, family) ? " (loopback addresses are served apart)"
+                                                        : "");
     if (!facts->has_address)
         return xasprintf("node=%s has no address of this family, or none is known yet",
                          node->config.name);
@@ -172,7 +177,7 @@ static void log_node_ports(struct node_info *node, enum family family, bool chan
     if (facts->unserved || facts->ports.all || may_come)
         return;
     set_unserved(facts, why_unserved(node, family));
-    log_at(no_address ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "node",
+    log_at(no_address || serves_localhost(node, family) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "node",
            "family=%s NodePorts are not served: %s", name, facts->unserved);
 }
 
@@ -285,7 +290,9 @@ void node_info_complete(struct node_info *node)
 
 const char *node_info_unserved(const struct node_info *node, enum family family)
 {
-    return node->facts[family].unserved;
+    const bool is_meant =
+        serves_localhost(node, family) && !node->config.options->node_port_addresses.primary;
+    return is_meant ? NULL : node->facts[family].unserved;
 }
 
 bool node_info_is_known(const struct node_info *node)

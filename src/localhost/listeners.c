@@ -9,7 +9,7 @@
 
 /* Between two attempts to bind, doubled each time. */
 #define DELAY_FIRST 1.0
-#define DELAY_MOST 60.0
+#define DELAY_MOST 10.0
 
 /* After accept() failed for lack of descriptors or memory. */
 #define REST 1.0
