@@ -28,9 +28,6 @@
  * would remove the NodePorts that the previous process left in the table. */
 #define GRACE_SECONDS 30.0
 
-/* Of health checks, watches and everything but NodePorts on loopback addresses. */
-#define OTHER_DESCRIPTORS 512
-
 /* Between two looks at an incomplete kubeconfig. */
 #define KUBECONFIG_SECONDS 1.0
 
@@ -346,32 +343,13 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
     error_clear(&err);
 }
 
-/* The most connections to NodePorts on loopback addresses that leave descriptors to everything
- * else: each takes two, and four more for its pipes while it is busy both ways. */
-static size_t most_localhost_connections(const struct options *options)
-{
-    const size_t desired = (size_t)options->localhost_connections, least = 2;
-    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    const rlim_t spare =
-        limit.rlim_cur > OTHER_DESCRIPTORS ? limit.rlim_cur - OTHER_DESCRIPTORS : 0;
-    if (spare / 6 >= desired)
-        return desired;
-    const size_t most = spare / 6 > least ? (size_t)(spare / 6) : least;
-    log_warn(
-        "daemon",
-        "the limit of %llu file descriptors leaves room for %zu of %zu --localhost-connections",
-        (unsigned long long)limit.rlim_cur, most, desired);
-    return most;
-}
-
 /* Starts what serves NodePorts on loopback addresses, if any family does. */
 static int open_localhost(struct daemon *d, const struct proxy_config *config, struct error *err)
 {
     const bool any =
         proxy_serves_localhost(config, FAMILY_IPV4) || proxy_serves_localhost(config, FAMILY_IPV6);
     if (any)
-        d->localhost = localhost_new(d->loop, most_localhost_connections(d->options), err);
+        d->localhost = localhost_new(d->loop, (size_t)d->options->localhost_connections, err);
     return any && !d->localhost ? -1 : 0;
 }
 

@@ -15,6 +15,8 @@
 /* How long connections stay whose listener has gone. */
 #define DRAIN_SECONDS 30.0
 
+#define DESCRIPTORS 6 /* of a connection, at most */
+
 /* ---- lists ---- */
 
 static void link_to(struct connection **list, struct connection *c)
@@ -33,14 +35,24 @@ static void unlink_from(struct connection *c)
         c->next->ref = c->ref;
 }
 
+/* The most connections. Each takes two descriptors, and four more for its pipes while bytes go both
+ * ways; listeners have theirs. */
+static size_t most_connections(const struct proxy_thread *thread)
+{
+    const struct proxy_counts *counts = &thread->owner->counts;
+    const size_t listeners = counts->listeners[FAMILY_IPV4] + counts->listeners[FAMILY_IPV6],
+                 left = thread->descriptors > listeners ? thread->descriptors - listeners : 0;
+    return left / DESCRIPTORS < thread->most ? left / DESCRIPTORS : thread->most;
+}
+
 /* A listener that has n connections gets another only while more than n are unused, so none can
  * take the last half of what is left. NULL: no room. */
 static struct connection *take_free(struct listener *l)
 {
     struct proxy_thread *thread = l->thread;
-    const size_t left = thread->most - thread->owner->counts.connections;
+    const size_t most = most_connections(thread), n = thread->owner->counts.connections;
     struct connection *c = thread->free;
-    if (l->n_connections >= left)
+    if (n >= most || l->n_connections >= most - n)
         return NULL;
     if (c)
         unlink_from(c);

@@ -98,7 +98,7 @@ static void set_option(int fd, int level, int option, int value)
 }
 
 /* Accepted sockets inherit what is set here. Returns the socket, or -1 with errno. */
-static int bind_to(enum family family, uint16_t number)
+static int bind_to(const struct proxy_thread *thread, enum family family, uint16_t number)
 {
     struct sockaddr_storage where;
     const struct address address = localhost_address(family);
@@ -109,9 +109,10 @@ static int bind_to(enum family family, uint16_t number)
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    if (bind(fd, (const struct sockaddr *)&where, length) == 0 && listen(fd, BACKLOG) == 0)
+    const bool fits = (size_t)fd < thread->descriptors; /* the lowest that is unused */
+    if (fits && bind(fd, (const struct sockaddr *)&where, length) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
-    const int error = errno;
+    const int error = fits ? errno : EMFILE;
     close(fd);
     errno = error;
     return -1;
@@ -119,7 +120,7 @@ static int bind_to(enum family family, uint16_t number)
 
 static void open_listener(struct listener *l)
 {
-    const int fd = bind_to(l->family, l->number);
+    const int fd = bind_to(l->thread, l->family, l->number);
     if (fd >= 0) {
         ev_io_set(&l->io, fd, EV_READ);
         enter(l, LISTENER_OPEN, 0);

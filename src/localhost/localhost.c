@@ -3,8 +3,13 @@
 #include "state.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+
+/* Of the process, that are left to others. */
+#define OTHER_DESCRIPTORS 512
 
 /* ---- in the thread ---- */
 
@@ -246,6 +251,15 @@ static void free_shared(struct localhost *localhost)
     free(localhost);
 }
 
+/* How many descriptors the thread may use. */
+static size_t read_descriptors(void)
+{
+    struct rlimit limit = {.rlim_cur = 0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    const size_t all = limit.rlim_cur < INT_MAX ? (size_t)limit.rlim_cur : INT_MAX;
+    return all > OTHER_DESCRIPTORS ? all - OTHER_DESCRIPTORS : 0;
+}
+
 struct localhost *localhost_new(struct ev_loop *loop, size_t most, struct error *err)
 {
     struct localhost *localhost = xcalloc(1, sizeof(*localhost));
@@ -257,6 +271,7 @@ struct localhost *localhost_new(struct ev_loop *loop, size_t most, struct error 
     ev_async_start(loop, &localhost->noticed);
     thread->owner = localhost;
     thread->most = most;
+    thread->descriptors = read_descriptors();
     thread->all = xcalloc(most, sizeof(*thread->all));
     for (int family = 0; family < FAMILY_COUNT; family++) {
         thread->listeners[family] = xcalloc(PORT_NUMBERS, sizeof(*thread->listeners[family]));

@@ -150,7 +150,8 @@ struct proxy_thread {
     struct listener **listeners[FAMILY_COUNT]; /* [PORT_NUMBERS]; NULL: none */
     struct connection *all;                    /* [most] */
     struct connection *free, *draining;
-    size_t most, used; /* connections; the first so many were in use */
+    size_t most, used;  /* connections; the first so many were in use */
+    size_t descriptors; /* the rest is for health checks, watches and everything else */
     struct pipe idle[IDLE_PIPES];
     size_t n_idle;
 };
