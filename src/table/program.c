@@ -39,7 +39,7 @@ struct field {
 static const struct field fields[] = {
     {"ipv4_addr", 7, 4, ORDER_BIG, 0, 0, 0},
     {"ipv6_addr", 8, 16, ORDER_BIG, 0, 0, 0},
-    {"inet_proto", 12, 1, ORDER_BIG, 0, 0, 0},
+    {"inet_proto", 12, 1, ORDER_NONE, 0, 0, 0},
     {"inet_service", 13, 2, ORDER_BIG, 0, 0, 0},
     {"classid", 23, 4, ORDER_HOST, 0, 0, 0},
     {"verdict", TYPE_VERDICT, VERDICT_LENGTH, ORDER_NONE, 0, 0, 0},

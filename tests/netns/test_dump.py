@@ -21,6 +21,7 @@ VIP = {4: "203.0.113.{}", 6: "2001:db8:5::{}"}
 SOURCES = {4: ["192.0.2.0/24", "192.0.2.7/32", "198.18.0.0/15"], 6: ["2001:db8:1::/64", "2001:db8:3::1/128"]}
 SERVICE_CIDRS = [["10.96.0.0/16", "fd00:10:96::/112"], ["10.96.128.0/17"], ["10.100.0.0/24"]]
 POD_CIDRS = ("--cluster-cidr", ",".join(CLUSTER_NETWORK.values()))
+LOCALHOST = ("--feature-gates", "KubeProxyNFTablesLocalhostNodePorts=true")
 
 
 def addresses(number: int, families=(4, 6)) -> dict[int, str]:
@@ -152,6 +153,7 @@ CASES = {
         all_kinds, ("--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "veth")
     ),
     "connections counted": Case(all_kinds, (*POD_CIDRS, "--count-connections", "endpoints")),
+    "loopback addresses": Case(all_kinds, (*POD_CIDRS, *LOCALHOST)),
     "masquerade all": Case(all_kinds, (*POD_CIDRS, "--masquerade-all")),
     "other node ports": Case(outsiders, ("--nodeport-addresses", "192.0.2.0/24,2001:db8::/32")),
 }
@@ -236,12 +238,13 @@ def test_the_dump_is_the_same_each_time(source, namespaces):
 
 def test_every_map_and_set_is_compared(namespaces, tmp_path):
     """But those that packets fill."""
-    text = dump(namespaces[0], put_objects(tmp_path / "manifests", Case(all_kinds, POD_CIDRS)))
+    text = dump(namespaces[0], put_objects(tmp_path / "manifests", Case(all_kinds, (*POD_CIDRS, *LOCALHOST))))
     table = text[: text.index("table ip6 kube-nftd {")]
     blocks = re.findall(r"^\s*(?:map|set) (\S+) \{(.*?)^\s*\}$", table, re.DOTALL | re.MULTILINE)
     filled = re.findall(r"^add element ip kube-nftd (\S+)", text, re.MULTILINE)
     empty = {name for name, body in blocks if "elements" not in body and name not in filled}
-    assert len(blocks) >= 20 and empty == {"affinity", "service_connections", "endpoint_connections"}
+    assert len(blocks) >= 20
+    assert empty == {"affinity", "service_connections", "endpoint_connections", "localhost_connections"}
 
 
 def test_a_service_more_changes_no_shape(namespaces, tmp_path):
