@@ -559,9 +559,8 @@ struct route {
     bool local;
     /* Session affinity is on. */
     bool affine;
-    /* Allowed sources: disjoint, ascending ranges; NULL: all. */
-    const struct address_range *sources;
-    size_t n_sources;
+    /* Only the port's sources may connect. */
+    bool restricted;
 };
 
 /* The backends of a service port, shared by its frontends. Sorted by backend_compare. */
@@ -581,6 +580,10 @@ struct port_route {
     /* With session affinity: a hash of the Service's uid and name and of the port's name and
      * protocol, for the next process; 0: unknown. */
     uint32_t identity;
+    /* Sources that may connect to restricted frontends: disjoint, ascending ranges. NULL: no
+     * frontend is restricted. */
+    const struct address_range *sources;
+    size_t n_sources;
 };
 
 /* A backend is added to a service port or removed. */

@@ -233,7 +233,7 @@ struct decision {
     backend_vec local;        /* the Local set, likewise */
     backend_vec hairpins;     /* backends of either set on this node */
     backend_vec in_use;       /* that keep their flows: endpoint_is_in_use(); UDP only */
-    const range_vec *sources; /* allowed to reach load-balancer IPs; NULL: all */
+    const range_vec *sources; /* allowed to reach load-balancer IPs; NULL: all, or there are none */
     range_vec wider_sources;
     VEC(uint8_t) sets;
 };
@@ -253,8 +253,8 @@ struct claim_policy {
 };
 struct claim_policy decision_policy(const struct claim *claim);
 
-/** The route of the frontend of @claim, a claim of the decided port. Borrows from @decision. */
-struct route decision_route(const struct decision *decision, const struct claim *claim);
+/** The route of the frontend of @claim. */
+struct route claim_route(const struct claim *claim);
 
 /** The route shared by all frontends of the decided port, with no more endpoints than it may have.
  * Borrows from @decision. */

@@ -92,8 +92,8 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
 /** Adds or removes one Service with the cluster IP @address (docs/behaviour.md 4.3). */
 void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use);
 
-/** Adds or removes one service port that may send connections to a backend at @address on this node.
- * Connections of the backend to itself are masqueraded (docs/behaviour.md 4.5). */
+/** Adds or removes one service port that may send connections to a backend at @address on this
+ * node. Connections of the backend to itself are masqueraded (docs/behaviour.md 4.5). */
 void ruleset_use_hairpin(struct ruleset *ruleset, const struct address *address, bool in_use);
 
 /** Adds or removes one NodePort of @protocol that loopback addresses do not serve
@@ -206,7 +206,8 @@ struct probe {
     struct probe_part all, local;
     bool rejected, dropped, cluster_ip; /* is in the respective set */
     uint32_t affinity_timeout;          /* 0: none */
-    uint32_t source_list;               /* 0: none */
+    bool restricted;                    /* by its class */
+    uint32_t source_list;               /* that of its service port, if restricted; 0: none */
     size_t sources;                     /* prefixes of the list found correct */
     size_t skipped;                     /* elements not read: out of lookups */
     VEC(struct probe_difference) differences;

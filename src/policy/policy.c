@@ -37,9 +37,9 @@ bool policy_has_many(const struct policy *policy, const struct service *service)
     if (policy->few == SIZE_MAX) /* without a budget */
         return false;
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        of_port += 1 + outside->external_ips[family].n +
-                   outside->load_balancer_ips[family].n *
-                       (1 + outside->source_ranges[family].n / ranges_a_backend);
+        const size_t balancer = outside->load_balancer_ips[family].n,
+                     ranges = balancer ? outside->source_ranges[family].n : 0;
+        of_port += 1 + outside->external_ips[family].n + balancer + ranges / ranges_a_backend;
         node_ports += policy->node_port_addresses[family].n;
     }
     for (size_t i = 0; i < service->ports.n && n <= policy->few; i++)
@@ -166,7 +166,6 @@ void policy_free(struct policy *policy)
     service_addresses_clear(policy);
     policy_mark_applied(policy);
     decision_free(&policy->decision);
-    decision_free(&policy->routes);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&policy->node_port_addresses[family]);
     intern_release(policy->here.location.node_name);
@@ -211,7 +210,7 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
         if (port->family != family || outside->source_ranges[family].n == 0 ||
             outside->load_balancer_ips[family].n == 0)
             continue;
-        port->pass = true;
+        port->whole = true;
         port_mark(policy, port);
     }
 }
@@ -471,7 +470,7 @@ bool policy_sync_some(struct policy *policy, size_t most)
     }
     services_forget_departed(policy);
     claims_log_rest(policy);
-    policy->decision.port = policy->routes.port = NULL; /* their borrowed pointers expire */
+    policy->decision.port = NULL; /* their borrowed pointers expire */
     return left == 0 && !limited && !rechecks && policy->shares.n_wake == 0;
 }
 

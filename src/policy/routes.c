@@ -150,11 +150,8 @@ void routes_set_frontend(struct policy *policy, const struct claim *claim)
     const enum family family = (enum family)frontend->family;
     struct ruleset *ruleset = changing(policy, family);
     struct flow_cleaner *flows = flows_of(policy, family, frontend->protocol);
-    if (policy->routes.port != claim->port)
-        decide_sources(policy, claim->port, &policy->routes);
-    struct route route = decision_route(&policy->routes, claim);
+    const struct route route = claim_route(claim);
     policy_spend(policy, 1, COST_BACKEND);
-    policy_spend(policy, route.n_sources / 2, COST_WALKED);
     log_frontend(target, &route);
     const bool is_served = listen_at(policy, claim);
     if (ruleset && is_served)
@@ -260,6 +257,7 @@ void routes_set_port(struct policy *policy, struct port_state *port)
     struct port_route route = decision_port_route(decision);
     set_hairpins(policy, port, &policy->decision.hairpins);
     policy_spend(policy, route.n_backends + route.n_local, COST_BACKEND);
+    policy_spend(policy, route.n_sources / 2, COST_WALKED);
     log_port(port, &route);
     if (ruleset)
         ruleset_set_port(ruleset, port->id, &route);

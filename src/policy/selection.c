@@ -176,13 +176,19 @@ uint8_t decision_sets_needed(const struct port_state *port)
 
 /* ---- decisions ---- */
 
+/* Whether the port's load-balancer IPs, if any, are restricted. */
+static bool has_source_ranges(const struct port_state *port)
+{
+    return service_outside(port->owner->service)->source_ranges[port->family].n > 0;
+}
+
 /* The source ranges of load-balancer IPs (docs/behaviour.md 4.8). */
 static const range_vec *allowed_sources(struct decision *decision, const struct surroundings *here)
 {
     const struct outside *outside = service_outside(decision->port->owner->service);
     enum family family = (enum family)decision->port->family;
     const range_vec *ranges = &outside->source_ranges[family];
-    if (ranges->n == 0)
+    if (ranges->n == 0 || outside->load_balancer_ips[family].n == 0)
         return NULL;
     if (!here->has_ip[family] || !ranges_contain(ranges, &here->ip[family]))
         return ranges;
@@ -194,13 +200,6 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
         vec_push(wider, (struct address_range){*address, *address});
     ranges_normalize(family, wider);
     return wider;
-}
-
-void decide_sources(const struct policy *policy, const struct port_state *port,
-                    struct decision *decision)
-{
-    decision->port = port;
-    decision->sources = allowed_sources(decision, &policy->here);
 }
 
 /* Service addresses are neither ready nor serving, whatever their slices say. */
@@ -221,7 +220,8 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
     const struct surroundings *here = &policy->here;
     const struct service_port_ref ref = port_state_ref(port);
     const uint8_t needed = decision_sets_needed(port);
-    decide_sources(policy, port, decision);
+    decision->port = port;
+    decision->sources = allowed_sources(decision, here);
     decision->walked =
         endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &decision->endpoints);
     flag_service_addresses(policy, decision);
@@ -253,21 +253,17 @@ struct claim_policy decision_policy(const struct claim *claim)
     return (struct claim_policy){external, only_local_endpoints(claim->port, external)};
 }
 
-struct route decision_route(const struct decision *decision, const struct claim *claim)
+struct route claim_route(const struct claim *claim)
 {
     const struct claim_policy policy = decision_policy(claim);
-    struct route route = {
-        .port = decision->port->id,
+    return (struct route){
+        .port = claim->port->id,
         .external = policy.external,
         .local = policy.local,
-        .affine = decision->port->owner->service->affinity_timeout > 0,
+        .affine = claim->port->owner->service->affinity_timeout > 0,
+        /* Even if the address has other roles for the Service too. */
+        .restricted = claim->kinds & CLAIM_LOAD_BALANCER_IP && has_source_ranges(claim->port),
     };
-    /* Source ranges apply even if the address has other roles for the Service too. */
-    if (claim->kinds & CLAIM_LOAD_BALANCER_IP && decision->sources) {
-        route.sources = decision->sources->v;
-        route.n_sources = decision->sources->n;
-    }
-    return route;
 }
 
 /* Over NUL-terminated strings, so that their boundaries matter. Never 0. */
@@ -304,6 +300,8 @@ struct port_route decision_port_route(const struct decision *decision)
                                      : 0,
         .affinity_timeout = timeout,
         .identity = timeout ? port_identity(decision->port) : 0,
+        .sources = decision->sources ? decision->sources->v : NULL,
+        .n_sources = decision->sources ? decision->sources->n : 0,
     };
 }
 

@@ -97,7 +97,6 @@ struct policy {
     size_t unlogged;          /* conflicts that are not logged, as there are so many */
     size_t logged;            /* conflicts */
     struct decision decision; /* the last one */
-    struct decision routes;   /* only its port and sources: those of the last frontend */
     VEC(const struct service_port *) order; /* scratch */
 };
 
@@ -131,10 +130,6 @@ bool selection_basis_equal(const struct selection_basis *a, const struct selecti
 
 /** The sets of an endpoint with these traits. */
 uint8_t selection_sets(unsigned traits, const struct selection_basis *basis);
-
-/** Puts the port and its sources into @decision, and nothing else of a decision. */
-void decide_sources(const struct policy *policy, const struct port_state *port,
-                    struct decision *decision);
 
 /* ---- ports.c: the service ports of all Services, and the changes to their endpoints ---- */
 

@@ -109,7 +109,7 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
     add_backends(to, "localEndpoints", family, &probe->local);
     facts_add(
         to, fact_flag("rejected", probe->rejected), fact_flag("dropped", probe->dropped),
-        fact_flag("restricted", probe->source_list != 0), fact_flag("clusterIP", probe->cluster_ip),
+        fact_flag("restricted", probe->restricted), fact_flag("clusterIP", probe->cluster_ip),
         fact_number("affinityTimeoutSeconds", probe->affinity_timeout),
         fact_number("sourceList", probe->source_list), fact_number("sourceRanges", probe->sources),
         fact_number("notLookedAt", probe->skipped), fact_flag("agrees", probe->differences.n == 0),

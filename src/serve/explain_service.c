@@ -80,7 +80,7 @@ static char *explain_route(const struct explainer *e, const struct route *route,
         return text;
     }
     const struct ruleset_senders senders = ruleset_senders(ruleset);
-    if (route->sources)
+    if (route->restricted)
         add_traffic(array, &text, "outsideSourceRanges", "drop", 0, NULL, NULL);
     if (!decision->selection.has_any) {
         add_traffic(
@@ -100,7 +100,7 @@ static char *explain_route(const struct explainer *e, const struct route *route,
                 decision->local.n, "local", why_nothing_is_local(e));
         free(pods);
     }
-    if (!route->sources)
+    if (!route->restricted)
         return text;
     char *whole = xasprintf("%s; sources outside the source ranges are dropped", text);
     free(text);
@@ -145,7 +145,8 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
 {
     const struct frontend_state *target = claim->target;
     const struct frontend *frontend = &target->frontend;
-    const struct route route = decision_route(&e->decision, claim);
+    const struct route route = claim_route(claim);
+    const range_vec *sources = route.restricted ? e->decision.sources : NULL;
     const struct claim *winner = frontend_winner(target);
     bool ours = !target->reserved && (!winner || winner == claim);
     bool localhost = explain_is_localhost(e->now, claim);
@@ -157,7 +158,7 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
               fact_text("policy", !ours         ? NULL
                                   : route.local ? "Local"
                                                 : "Cluster"),
-              fact_flag("restricted", ours && route.sources));
+              fact_flag("restricted", ours && route.restricted));
     add_kinds(to, claim->kinds);
     cJSON *rivals = cJSON_AddArrayToObject(to, "alsoWantedBy"),
           *traffic = cJSON_AddArrayToObject(to, "traffic"),
@@ -167,9 +168,9 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
         if (it != claim && !it->port->removed && explain_take(e, ITEM_RIVAL, 1))
             add_rival(facts_append(rivals), it, claims_reason(claim, it));
     }
-    for (size_t i = 0; ours && route.sources && i < route.n_sources; i++)
+    for (size_t i = 0; ours && sources && i < sources->n; i++)
         if (explain_take(e, ITEM_SOURCE_RANGE, 1))
-            facts_append_text(ranges, "%s", RANGE_TEXT(frontend->family, &route.sources[i]));
+            facts_append_text(ranges, "%s", RANGE_TEXT(frontend->family, &sources->v[i]));
     char *text = ours     ? (localhost ? explain_localhost(e, claim, traffic)
                                        : explain_route(e, &route, traffic))
                  : winner ? xasprintf("belongs to %s, which %s", winner->port->owner->service->id,

@@ -27,10 +27,9 @@ static void forget_entry(void *ctx, void *item)
             slots_forget(port->local);
         if (port->affinity && !port_is_affine(port) && !entry->quarantined)
             affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
+        port_release_list(rs, port, 0);
         entry->trimming = entry->trim = false;
         port->found_classes = 0;
-    } else {
-        frontend_release_list(rs, as_frontend(entry), 0);
     }
     ruleset_mark_dirty(rs, entry);
     for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
@@ -47,7 +46,7 @@ static void forget_others(struct ruleset *rs)
     rs->collect_time = 0;
 }
 
-/* Frontends hold the lists that they lead to. */
+/* Service ports hold the lists that they have. */
 static void adopt_lists(struct ruleset *rs, double now)
 {
     list_value_vec *values = &rs->adoption.lists;
@@ -269,7 +268,7 @@ static int take_rules(struct ruleset *rs, struct nft_socket *socket, double now,
 static void report_abandoned(const struct ruleset *rs, const struct entry *entry)
 {
     const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
-    if (rs->config.abandoned && frontend && !entry->desired && frontend->applied[SET_SERVICES] &&
+    if (rs->config.abandoned && frontend && !entry->desired && frontend->applied &&
         frontend->frontend.protocol == IPPROTO_UDP)
         rs->config.abandoned(rs->config.ctx, &frontend->frontend);
 }

@@ -118,9 +118,9 @@ static void apply_slots(struct port_entry *port)
 
 static void apply_difference(struct ruleset *rs, const struct difference *difference, double now)
 {
-    if (difference->set == SET_RESTRICTED) {
+    if (difference->set == SET_SOURCE_LISTS) {
         source_list_hold(source_lists_find(&rs->lists, difference->desired));
-        frontend_release_list(rs, as_frontend(difference->entry), now);
+        port_release_list(rs, as_port(difference->entry), now);
     }
     entry_set_applied(rs, difference->set, difference->entry, difference->desired);
 }

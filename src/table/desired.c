@@ -22,7 +22,11 @@ static size_t excess_of(const struct port_route *route)
 static void set_port(struct ruleset *rs, struct port_entry *port, const struct port_route *route,
                      bool desired)
 {
+    struct source_list *before = port->sources;
     quarantine_leave(rs, &port->entry);
+    port->sources =
+        route->sources ? source_lists_hold(&rs->lists, route->sources, route->n_sources) : NULL;
+    source_lists_release(&rs->lists, before, 0);
     port->entry.desired = desired;
     port->removed = false;
     port->has_any = route->has_any;
@@ -157,21 +161,14 @@ void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const stru
 {
     struct frontend_entry *entry = ruleset_get_frontend(rs, frontend);
     struct port_entry *port = ruleset_get_port(rs, route->port);
-    struct source_list *before = entry->sources, *sources = NULL;
-    if (route->sources)
-        sources = source_lists_hold(&rs->lists, route->sources, route->n_sources);
     if (entry->entry.desired && !entry->entry.rejection && entry->port == port &&
-        entry->class == route_class(route) && before == sources) {
-        source_lists_release(&rs->lists, sources, 0);
+        entry->class == route_class(route))
         return;
-    }
     rs->n_desired += !entry->entry.desired;
     quarantine_leave(rs, &entry->entry);
     entry->entry.desired = true;
     set_class(entry, route_class(route));
     lead_to(rs, entry, port);
-    entry->sources = sources;
-    source_lists_release(&rs->lists, before, 0);
     ruleset_mark_dirty(rs, &entry->entry);
 }
 
@@ -184,8 +181,6 @@ void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
     quarantine_leave(rs, &entry->entry);
     entry->entry.desired = false;
     lead_to(rs, entry, NULL);
-    source_lists_release(&rs->lists, entry->sources, 0);
-    entry->sources = NULL;
     ruleset_mark_dirty(rs, &entry->entry);
 }
 

@@ -13,7 +13,7 @@
 
 const struct set_schema set_schema[TABLE_SETS] = {
     [SET_SERVICES] = {"services", OWNER_FRONTEND, FRONTEND, "C", 0},
-    [SET_RESTRICTED] = {"restricted", OWNER_FRONTEND, FRONTEND, "C", 0},
+    [SET_SOURCE_LISTS] = {"source_lists", OWNER_PORT, "C", "C", 0},
     [SET_AFFINITY_TIMEOUTS] = {"affinity_timeouts", OWNER_PORT, "C", "C", 0},
     [SET_LOCAL_PORTS] = {"local_ports", OWNER_PORT, "C", "C", 0},
     [SET_PORTS] = {"ports", OWNER_PORT, "C", "C", 0},
@@ -244,10 +244,10 @@ bool element_take_value(enum table_set set, enum family family, const struct nft
         return true;
     memcpy(&to->number, from->data, sizeof(to->number));
     switch (set) {
-    case SET_RESTRICTED:
+    case SET_SOURCE_LISTS:
         return to->number != 0 && value_of_list(list_of_value(to->number)) == to->number;
     case SET_SERVICES:
-        return port_of_value(to->number) != 0 && class_of_value(to->number) < CLASSES;
+        return port_of_value(to->number) != 0;
     case SET_PORTS:
     case SET_LOCAL_PORTS: { /* same P as the key */
         uint32_t key;

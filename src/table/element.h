@@ -27,7 +27,13 @@
 #define MOST_PORTS (UINT32_MAX >> PORT_LOW_BITS)
 
 /* The bits of a frontend class (base.nft). */
-enum frontend_class { CLASS_EXTERNAL = 1, CLASS_LOCAL = 2, CLASS_AFFINE = 4, CLASSES = 8 };
+enum frontend_class {
+    CLASS_EXTERNAL = 1,
+    CLASS_LOCAL = 2,
+    CLASS_AFFINE = 4,
+    CLASS_RESTRICTED = 8,
+    CLASSES = 16
+};
 
 /* The lower bits of a frontend's value, from here on, are this and the class; below, they are the
  * number of backends itself: the frontend is counted. */
@@ -98,8 +104,8 @@ static inline uint32_t value_of_timeout(uint32_t timeout, uint32_t identity)
     return timeout | folded << TIMEOUT_BITS;
 }
 
-/* Source lists are numbered from 1. A frontend's list value is the number, with room for a prefix
- * length in the lower bits. */
+/* Source lists are numbered from 1. A service port's list value is the number, with room for a
+ * prefix length in the lower bits. */
 #define LIST_LENGTH_BITS 8
 #define MOST_LISTS (UINT32_MAX >> LIST_LENGTH_BITS)
 
@@ -158,13 +164,13 @@ struct address_range range_of_key(enum family family, const uint8_t *key);
 
 /* ---- the list of maps and sets ---- */
 
-/* Sets of frontends, then those of service ports, each in the order in which a batch changes them.
+/* The set of frontends, then those of service ports in the order in which a batch changes them.
  * A read-back uses this order: the values that lead to a service port come before its slots. */
 enum table_set {
     SET_SERVICES,
-    SET_RESTRICTED,
     FRONTEND_SETS,
-    SET_AFFINITY_TIMEOUTS = FRONTEND_SETS,
+    SET_SOURCE_LISTS = FRONTEND_SETS,
+    SET_AFFINITY_TIMEOUTS,
     SET_LOCAL_PORTS,
     SET_PORTS,
     SET_REJECTED,

@@ -45,7 +45,7 @@ bool instance_of_chain(const char *chain, struct instance *instance)
                   {"local-draw-from-", TEMPLATE_LOCAL_PICK_FROM},
                   {"learn-", TEMPLATE_LEARN},
                   {"learn", TEMPLATE_AFFINITY},
-                  {"source-ranges", TEMPLATE_SOURCE_RANGES}};
+                  {"restricted", TEMPLATE_SOURCE_RANGES}};
     for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++) {
         const char *number = chain + strlen(chains[i].name);
         unsigned long long key = 0;

@@ -11,7 +11,7 @@
 unsigned route_class(const struct route *route)
 {
     return (route->external ? CLASS_EXTERNAL : 0u) | (route->local ? CLASS_LOCAL : 0u) |
-           (route->affine ? CLASS_AFFINE : 0u);
+           (route->affine ? CLASS_AFFINE : 0u) | (route->restricted ? CLASS_RESTRICTED : 0u);
 }
 
 uint32_t route_rejects(const struct port_route *route)
@@ -37,7 +37,8 @@ static uint32_t element_count(const struct port_entry *port, enum port_part whic
 /* Whether the applied state of its service port forwards or refuses packets from @frontend. */
 static bool serves(const struct port_entry *port, const struct frontend_entry *frontend)
 {
-    if (frontend->class & CLASS_AFFINE && !port_applied(port, SET_AFFINITY_TIMEOUTS))
+    if ((frontend->class & CLASS_AFFINE && !port_applied(port, SET_AFFINITY_TIMEOUTS)) ||
+        (frontend->class & CLASS_RESTRICTED && !port_applied(port, SET_SOURCE_LISTS)))
         return false;
     if (port_applied(port, SET_REJECTED) || frontend_wants_count(frontend))
         return port_applied(port, SET_REJECTED) || port_count(port, PART_ALL);
@@ -61,7 +62,7 @@ static uint32_t desired_service(const struct frontend_entry *frontend)
     const struct port_entry *port = frontend->port;
     if (port && port->entry.quarantined &&
         (frontend_has_count(frontend, port) || !serves(port, frontend)))
-        return frontend->applied[SET_SERVICES];
+        return frontend->applied;
     if (!port || !port->number)
         return 0;
     if (!frontend_wants_count(frontend))
@@ -122,6 +123,20 @@ static uint32_t desired_reject(const struct port_entry *port, enum table_set set
     return 0;
 }
 
+/* Whether a trim deletes what @port has in SET_SOURCE_LISTS. */
+static bool list_is_left(const struct port_entry *port)
+{
+    return port_applied(port, SET_SOURCE_LISTS) && !port->sources && port->led_restricted == 0;
+}
+
+/* An undesired list stays until no frontend is restricted by it. */
+static uint32_t desired_list(const struct port_entry *port)
+{
+    if (port->sources && port->number)
+        return source_list_value(port->sources);
+    return port->entry.trim && list_is_left(port) ? 0 : port_applied(port, SET_SOURCE_LISTS);
+}
+
 bool port_is_affine(const struct port_entry *port)
 {
     return port->affinity && port->affinity->timeout && port->entry.desired && port->number;
@@ -134,8 +149,8 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry)
     switch (set) {
     case SET_SERVICES:
         return desired_service(as_frontend(entry));
-    case SET_RESTRICTED:
-        return source_list_value(as_frontend(entry)->sources);
+    case SET_SOURCE_LISTS:
+        return desired_list(as_port(entry));
     case SET_PORTS:
         return desired_count(as_port(entry), PART_ALL);
     case SET_LOCAL_PORTS:
@@ -175,7 +190,8 @@ void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, u
         memcpy(port->led, found->led, sizeof(port->led));
         memset(found->led, 0, sizeof(found->led));
         port->led_affine = found->led_affine;
-        found->led_affine = 0;
+        port->led_restricted = found->led_restricted;
+        found->led_affine = found->led_restricted = 0;
         port->counted = found->counted;
         found->counted = NULL;
         ruleset_number_port(rs, found, 0);
@@ -244,11 +260,10 @@ static void give_up_affinity(struct ruleset *rs, struct port_entry *port)
 
 void ruleset_plan_entry(struct ruleset *rs, struct entry *entry)
 {
-    if (!entry->is_port) {
-        source_list_fill(&rs->lists, &rs->plain, as_frontend(entry)->sources);
+    if (!entry->is_port)
         return;
-    }
     struct port_entry *port = as_port(entry);
+    source_list_fill(&rs->lists, &rs->plain, port->sources);
     plan_affinity(rs, port);
     limits_log_excess(rs, port);
     slots_make_plan(&port->all);
@@ -278,7 +293,7 @@ static void plan_counts(struct ruleset *rs, const struct entry *entry)
         return;
     choose_counted(port);
     if (port->counted &&
-        entry_desired(SET_SERVICES, &port->counted->entry) != port->counted->applied[SET_SERVICES])
+        entry_desired(SET_SERVICES, &port->counted->entry) != port->counted->applied)
         ruleset_mark_dirty(rs, &port->counted->entry);
     if (entry_desired(SET_PORTS, &port->entry) != port_applied(port, SET_PORTS))
         ruleset_mark_dirty(rs, &port->entry);
@@ -323,7 +338,7 @@ bool set_instance(enum table_set set, uint32_t value, struct instance *instance)
     case SET_AFFINITY_TIMEOUTS:
         *instance = (struct instance){TEMPLATE_LEARN, timeout_of_value(value)};
         return true;
-    case SET_RESTRICTED:
+    case SET_SOURCE_LISTS:
         *instance = (struct instance){TEMPLATE_SOURCE_RANGES, 0};
         return true;
     default:
@@ -418,7 +433,8 @@ struct slot_range port_emptied_slots(const struct port_entry *port, enum port_pa
 
 size_t port_leftovers(const struct port_entry *port)
 {
-    size_t n = unreached_slots(port, PART_ALL) + unreached_slots(port, PART_LOCAL);
+    size_t n =
+        unreached_slots(port, PART_ALL) + unreached_slots(port, PART_LOCAL) + list_is_left(port);
     for (enum port_part which = 0; which < PARTS; which++)
         n += element_is_left(port, which);
     n += !port->counted && port->refs_plain > 0;

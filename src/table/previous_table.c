@@ -112,20 +112,19 @@ bool ruleset_has_previous(const struct ruleset *rs, struct nft_socket *socket)
 
 /* ---- ruleset_withdraw() ---- */
 
-/* Deletes the elements that packets to @frontend look up first. */
+/* Deletes the element that packets to @frontend look up first. */
 static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket,
                              const struct frontend *frontend, struct nft_batch *batch,
                              struct error *err)
 {
     const struct key key = key_of_frontend(frontend);
-    for (enum table_set set = 0; set < FRONTEND_SETS; set++) {
-        bool there = false;
-        if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, set_name(set), key.bytes,
-                                   key.length, on_element, &there, err))
-            return -1;
-        if (there)
-            nft_batch_element(batch, ELEMENT_DELETE, set_name(set), key.bytes, key.length, NULL, 0);
-    }
+    const char *services = set_name(SET_SERVICES);
+    bool there = false;
+    if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, services, key.bytes, key.length,
+                               on_element, &there, err))
+        return -1;
+    if (there)
+        nft_batch_element(batch, ELEMENT_DELETE, services, key.bytes, key.length, NULL, 0);
     return 0;
 }
 

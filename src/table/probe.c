@@ -239,7 +239,7 @@ static int probe_service(const struct prober *p)
     uint32_t *service = &p->probe->service;
     if (look_up_number(p, SET_SERVICES, service))
         return -1;
-    const uint32_t like = known ? known->applied[SET_SERVICES] : *service;
+    const uint32_t like = known ? known->applied : *service;
     if (route && !like)
         check_membership(p, SET_SERVICES, false, true);
     else
@@ -267,26 +267,35 @@ static int probe_source(const struct prober *p, const struct cidr *prefix)
     return 0;
 }
 
+/* The list that the frontend's service port is known to have; 0: unknown. */
+static uint32_t known_list(const struct prober *p)
+{
+    const struct port_entry *port =
+        known_entry(p) ? ruleset_port_of_number(p->rs, port_of_value(p->probe->service)) : NULL;
+    return port ? entry_applied(SET_SOURCE_LISTS, &port->entry) : 0;
+}
+
 static int probe_sources(const struct prober *p)
 {
-    const struct frontend_entry *known = known_entry(p);
-    const struct route *route = p->subject->route;
-    const bool restricted = route && route->sources;
-    const uint32_t known_value = known ? known->applied[SET_RESTRICTED] : 0;
+    const struct port_route *port = p->subject->port;
+    const uint32_t known = known_list(p);
     cidr_vec prefixes = {0};
     uint32_t value;
     int result = 0;
-    if (look_up_number(p, SET_RESTRICTED, &value))
+    p->probe->restricted = p->probe->service & CLASS_RESTRICTED;
+    if (!p->probe->restricted)
+        return 0;
+    if (look_up_number(p, SET_SOURCE_LISTS, &value))
         return -1;
     p->probe->source_list = list_of_value(value);
-    check_membership(p, SET_RESTRICTED, value != 0, restricted);
-    if (!restricted || !p->probe->source_list)
+    check_membership(p, SET_SOURCE_LISTS, value != 0, true);
+    if (!port || !value)
         return 0;
-    if (known_value && value != known_value)
-        differ(p, set_name(SET_RESTRICTED), "it is list %u, and should be %u", list_of_value(value),
-               list_of_value(known_value));
-    for (size_t i = 0; i < route->n_sources; i++)
-        range_prefixes(p->rs->family, &route->sources[i], &prefixes);
+    if (known && value != known)
+        differ(p, set_name(SET_SOURCE_LISTS), "it is list %u, and should be %u",
+               list_of_value(value), list_of_value(known));
+    for (size_t i = 0; i < port->n_sources; i++)
+        range_prefixes(p->rs->family, &port->sources[i], &prefixes);
     const size_t n = take_lookups(p, prefixes.n);
     for (size_t i = 0; i < n && result == 0; i++)
         result = probe_source(p, &prefixes.v[i]);

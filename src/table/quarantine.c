@@ -78,6 +78,12 @@ static void keep_affinity(struct ruleset *rs, struct port_entry *port)
     port->affinity->current = false; /* numbers are those of the applied backends */
 }
 
+static void keep_port(struct ruleset *rs, struct port_entry *port)
+{
+    keep_affinity(rs, port);
+    source_lists_park(&rs->lists, &rs->plain, port->sources);
+}
+
 static void take_entry(struct taking *t, struct entry *entry, int why)
 {
     struct ruleset *rs = t->rs;
@@ -90,9 +96,7 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
         entry->rejection = quarantine->all.n & 0xffffff;
     }
     if (entry->is_port)
-        keep_affinity(rs, as_port(entry));
-    else
-        source_lists_park(&rs->lists, &rs->plain, as_frontend(entry)->sources);
+        keep_port(rs, as_port(entry));
     entry_clean(entry);
     entry->quarantined = true;
     struct rejection *rejection = &quarantine->all.v[entry->rejection - 1];
@@ -172,7 +176,7 @@ static const struct message_owner *owner_of(const struct quarantine *quarantine,
     return from > 0 ? &quarantine->owners.v[from - 1] : NULL;
 }
 
-/* No frontend can lead to an incomplete list. */
+/* No service port can have an incomplete list. */
 static void blame_list(struct taking *t, struct plain *plain, int why)
 {
     struct ruleset *rs = t->rs;
@@ -183,9 +187,9 @@ static void blame_list(struct taking *t, struct plain *plain, int why)
     const uint32_t value = value_of_list(list);
     vec_each (&rs->dirty, it) {
         struct entry *entry = *it;
-        if (!entry->is_port && !entry->quarantined &&
-            as_frontend(entry)->applied[SET_RESTRICTED] != value &&
-            source_list_value(as_frontend(entry)->sources) == value)
+        if (entry->is_port && !entry->quarantined &&
+            entry_applied(SET_SOURCE_LISTS, entry) != value &&
+            source_list_value(as_port(entry)->sources) == value)
             take_entry(t, entry, why);
     }
     if (plain->desired)
@@ -299,10 +303,10 @@ void quarantine_leave(struct ruleset *rs, struct entry *entry)
     if (!entry->quarantined)
         return;
     entry->quarantined = false;
-    if (entry->is_port)
-        rs->quarantine.ports_left = true;
-    else
-        source_lists_unpark(as_frontend(entry)->sources);
+    if (!entry->is_port)
+        return;
+    rs->quarantine.ports_left = true;
+    source_lists_unpark(as_port(entry)->sources);
 }
 
 /* The desired values of frontends that waited for a service port may have changed. */

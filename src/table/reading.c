@@ -32,8 +32,7 @@ static uint32_t keys_of(const struct entry *entry, enum table_set set)
 {
     if (set_owner(set) == OWNER_SLOTS)
         return entry->is_port ? port_count(as_port(entry), part_of_set(set)) : 0;
-    return !entry->is_port &&
-           (set == SET_RESTRICTED ? as_frontend(entry)->sources != NULL : entry->desired);
+    return !entry->is_port && entry->desired;
 }
 
 /* While nothing is applied, all entries are dirty, unless they are quarantined. */
@@ -55,11 +54,11 @@ static const struct entry *entry_at(const struct ruleset *rs, size_t at)
 static bool is_sent(const struct adoption *a, const struct entry *entry)
 {
     const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
-    return a->set == SET_SERVICES && frontend && frontend->port && !frontend->sources &&
-           !frontend_wants_count(frontend) && !entry->quarantined &&
-           !frontend->port->entry.quarantined &&
+    return a->set == SET_SERVICES && frontend && frontend->port &&
+           !(frontend->class & CLASS_RESTRICTED) && !frontend_wants_count(frontend) &&
+           !entry->quarantined && !frontend->port->entry.quarantined &&
            frontend->port->found_classes >> frontend->class & 1 && a->at >= a->requested &&
-           !frontend->applied[SET_SERVICES];
+           !frontend->applied;
 }
 
 /* The next keys; returns whether others may follow. */
@@ -127,7 +126,7 @@ static void on_element(void *ctx, const struct nft_element *from)
     ruleset_record(rs, a->set, from, &applied, true);
     if (a->set == SET_SERVICES)
         note_class(applied.entry);
-    if (a->set == SET_RESTRICTED)
+    if (a->set == SET_SOURCE_LISTS)
         vec_push(&a->lists, applied.element.number);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The lists of loadBalancerSourceRanges (base.nft). A list has a number, which all frontends with
- * the same ranges share. Lists are immutable: changed ranges make another list. An unused list is
- * emptied when no packet can be between the lookups of its number and its elements.
+ * The lists of loadBalancerSourceRanges (base.nft). A list has a number, which all service ports
+ * with the same ranges share. Lists are immutable: changed ranges make another list. An unused list
+ * is emptied when no packet can be between the lookups of its number and its elements.
  */
 #ifndef KUBE_NFTD_TABLE_SOURCE_LISTS_H
 #define KUBE_NFTD_TABLE_SOURCE_LISTS_H
@@ -39,7 +39,7 @@ struct source_list *source_lists_find(const struct source_lists *lists, uint32_t
  * (clock_monotonic), or 0: the list stays for RULESET_TRIM_DELAY after that. */
 void source_lists_release(struct source_lists *lists, struct source_list *list, double left_at);
 
-/** The value that leads frontends to @list: its number, with room for a prefix length; 0 for
+/** The value that gives service ports @list: its number, with room for a prefix length; 0 for
  * NULL. */
 uint32_t source_list_value(const struct source_list *list);
 
@@ -62,7 +62,7 @@ void source_lists_forget(struct source_lists *lists, struct plain_elements *elem
 
 /**
  * Makes lists of the applied elements in @elements; known lists with the same content get their
- * number back. Prefers the numbers in @values, which lead frontends to lists.
+ * number back. Prefers the numbers in @values, which service ports have.
  */
 void source_lists_adopt(struct source_lists *lists, struct plain_elements *elements,
                         const list_value_vec *values, double now);

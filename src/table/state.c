@@ -169,6 +169,8 @@ void ruleset_free_entry(struct ruleset *rs, struct entry *entry)
         if (port->affinity)
             affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
         free(port->affinity);
+        port_release_list(rs, port, 0);
+        source_lists_release(&rs->lists, port->sources, 0);
         numbers_leave(rs, port);
         slots_clear(&port->all);
         if (port->local)
@@ -179,8 +181,6 @@ void ruleset_free_entry(struct ruleset *rs, struct entry *entry)
         if (frontend->port)
             DL_DELETE(frontend->port->frontends, frontend);
         hash_table_remove(&rs->frontends, &entry->link);
-        frontend_release_list(rs, frontend, 0);
-        source_lists_release(&rs->lists, frontend->sources, 0);
     }
     free(entry);
 }
@@ -282,7 +282,7 @@ static void use_instance(struct ruleset *rs, enum table_set set, uint32_t value,
 
 bool frontend_has_count(const struct frontend_entry *frontend, const struct port_entry *port)
 {
-    const uint32_t value = frontend->applied[SET_SERVICES];
+    const uint32_t value = frontend->applied;
     return value_is_counted(value) && port_of_value(value) == port->number;
 }
 
@@ -291,7 +291,7 @@ uint32_t port_count(const struct port_entry *port, enum port_part which)
     const uint32_t count = low_of_value(entry_applied(set_of_count(which), &port->entry));
     const struct frontend_entry *counted = which == PART_ALL ? port->counted : NULL;
     const uint32_t own = counted && frontend_has_count(counted, port)
-                             ? low_of_value(counted->applied[SET_SERVICES])
+                             ? low_of_value(counted->applied)
                              : 0;
     return own > count ? own : count;
 }
@@ -307,6 +307,8 @@ static void lead(struct ruleset *rs, uint32_t value, bool more)
             port->led[which] += more ? 1 : -1u;
     if (class_of_value(value) & CLASS_AFFINE)
         port->led_affine += more ? 1 : -1u;
+    if (class_of_value(value) & CLASS_RESTRICTED)
+        port->led_restricted += more ? 1 : -1u;
 }
 
 void frontend_renew_counted(struct frontend_entry *frontend, struct port_entry *port)
@@ -335,7 +337,7 @@ void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *ent
         as_port(entry)->applied[set - FRONTEND_SETS] = value;
         return;
     }
-    as_frontend(entry)->applied[set] = value;
+    as_frontend(entry)->applied = value;
     if (set == SET_SERVICES) {
         frontend_renew_counted(as_frontend(entry),
                                ruleset_port_of_number(rs, port_of_value(before)));
@@ -353,13 +355,13 @@ struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slo
                                          : key_of_number(number | set_schema[set].low);
 }
 
-void frontend_release_list(struct ruleset *rs, struct frontend_entry *frontend, double now)
+void port_release_list(struct ruleset *rs, struct port_entry *port, double now)
 {
-    const uint32_t value = frontend->applied[SET_RESTRICTED];
+    const uint32_t value = entry_applied(SET_SOURCE_LISTS, &port->entry);
     if (value == 0)
         return;
     source_lists_release(&rs->lists, source_lists_find(&rs->lists, value), now);
-    entry_set_applied(rs, SET_RESTRICTED, &frontend->entry, 0);
+    entry_set_applied(rs, SET_SOURCE_LISTS, &port->entry, 0);
 }
 
 /* ---- queries ---- */
@@ -371,7 +373,7 @@ size_t ruleset_frontends(const struct ruleset *rs)
         return rs->n_desired - rs->numbers.n_refused;
     hash_table_each (&rs->frontends, const struct frontend_entry, it)
         n += it->entry.quarantined || (it->port && it->port->entry.quarantined)
-                 ? it->applied[SET_SERVICES] != 0
+                 ? it->applied != 0
                  : it->entry.desired && !(it->port && it->port->waits);
     return n;
 }

@@ -49,10 +49,9 @@ struct frontend_entry {
     struct entry entry;
     struct frontend frontend;
     uint8_t class;                      /* desired; enum frontend_class */
-    uint32_t applied[FRONTEND_SETS];    /* values in the kernel; 0: none. Holds the list */
+    uint32_t applied;                   /* value in the kernel; 0: none */
     struct port_entry *port;            /* desired port, counted in its refs; NULL: undesired */
     struct frontend_entry *prev, *next; /* in port->frontends */
-    struct source_list *sources;        /* desired, held; NULL: any source may connect */
 };
 
 /* The two slot tables of a service port: all backends, and those on this node. */
@@ -70,8 +69,10 @@ struct port_entry {
     struct frontend_entry *counted;   /* whose value has N, applied or desired; NULL: none */
     uint32_t n_dirty;                 /* number of dirty ones among them */
     uint32_t led[PARTS];              /* frontends whose applied value leads to the part */
-    uint32_t led_affine;              /* and has session affinity */
-    uint32_t applied[NUMBER_SETS - FRONTEND_SETS]; /* values in the kernel; 0: none */
+    uint32_t led_affine;              /* those with session affinity */
+    uint32_t led_restricted;          /* those with source ranges */
+    /* Values in the kernel; 0: none. Holds the source list. */
+    uint32_t applied[NUMBER_SETS - FRONTEND_SETS];
     bool removed : 1;   /* no Service has it: desired until no frontend leads here */
     bool has_any : 1;   /* desired: see struct port_route */
     bool needs_all : 1; /* likewise */
@@ -89,6 +90,8 @@ struct port_entry {
     struct slot_table all;
     struct slot_table *local;  /* NULL if never used */
     struct affinity *affinity; /* likewise */
+    /* Desired, held: the sources that may connect to restricted frontends; NULL: none are. */
+    struct source_list *sources;
 };
 
 /* Above all ids from routes. */
@@ -208,7 +211,7 @@ struct adoption {
     bool ports;     /* FORGET: frontends are forgotten, ports are next */
     bool rejected;  /* RULES: the kernel rejected the rewritten ones */
     struct table_contents found;
-    list_value_vec lists; /* that frontends were found to lead to */
+    list_value_vec lists; /* that service ports were found to have */
     size_t at;     /* FORGET: next bucket; next entry: KEYS: quarantined, then dirty ones; COMPARE:
                       dirty ones */
     uint32_t slot; /* and its next slot */
@@ -362,7 +365,7 @@ static inline enum table_set end_of_sets(const struct entry *entry)
 static inline uint32_t entry_applied(enum table_set set, const struct entry *entry)
 {
     const uint32_t *applied =
-        entry->is_port ? as_port(entry)->applied : as_frontend(entry)->applied;
+        entry->is_port ? as_port(entry)->applied : &as_frontend(entry)->applied;
     return applied[set - first_set(entry)];
 }
 
@@ -377,8 +380,8 @@ void frontend_renew_counted(struct frontend_entry *frontend, struct port_entry *
 /** The key of @entry's element; in slot sets, that of @slot. */
 struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slot);
 
-/** The frontend, since @now, no longer leads to its source list (if any): releases it. */
-void frontend_release_list(struct ruleset *rs, struct frontend_entry *frontend, double now);
+/** The service port, since @now, no longer has its applied source list (if any): releases it. */
+void port_release_list(struct ruleset *rs, struct port_entry *port, double now);
 
 /* ---- plan.c ---- */
 

@@ -643,18 +643,23 @@ void fake_kernel_ranges(enum family family, const char *name, range_vec *out)
 
 uint32_t fake_kernel_source_list(const struct frontend *frontend)
 {
-    return fake_kernel_classid("restricted", frontend) >> 8;
+    const uint32_t value = fake_kernel_classid("services", frontend);
+    if (!(value & CLASS_RESTRICTED))
+        return 0;
+    return list_of_value(
+        fake_kernel_number((enum family)frontend->family, "source_lists", port_of_value(value)));
 }
 
 void fake_kernel_sources(const struct frontend *frontend, range_vec *out)
 {
     enum family family = (enum family)frontend->family;
+    const uint32_t list = fake_kernel_source_list(frontend);
     size_t length = address_length(family);
     hash_table_each (fake_elements(table_of(family), "allowed_sources"), const struct fake_element,
                      e) {
         const struct cidr prefix = {address_from(e->key, length), (uint8_t)fake_prefix_length(e)};
         struct address_range range = cidr_range(family, &prefix);
-        if (fake_list_of(e) == fake_kernel_classid("restricted", frontend))
+        if (fake_list_of(e) == value_of_list(list))
             vec_push(out, range);
     }
     ranges_normalize(family, out);

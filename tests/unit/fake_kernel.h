@@ -8,7 +8,7 @@
  * After each transaction the table is checked for what packets rely on; a test that breaks it is
  * ended on the spot:
  *  - a chain that is new in a table came before the elements that lead to it,
- *  - an entry of services has a class that the rules know, and leads to a service port that has
+ *  - an entry of services leads to a service port that has
  *    backends for it or refuses its packets: rejected_ports, and for traffic policy Local also
  *    dropped_ports,
  *  - one that gets session affinity leads to a service port with a timeout, and the learner for
@@ -20,7 +20,9 @@
  *  - a slot is deleted only when no number, or no frontend that leads to that, has reached it for
  *    RULESET_TRIM_DELAY, or when it is beyond its number, but drawn,
  *  - a number in affinity_numbers is of that service port, and no other backend has it,
- *  - a list of sources stays when the last frontend is led to another one; it goes later, but for
+ *  - one that is restricted leads to a service port with a list of sources, which is deleted only
+ *    when no restricted frontend has led there for RULESET_TRIM_DELAY,
+ *  - a list of sources stays when the last service port gets another one; it goes later, but for
  *    what another program put there,
  *  - ranges do not overlap, and each has an end (the kernel lets some slip through).
  * When all of a batch is in force:

@@ -75,8 +75,9 @@ uint32_t fake_reaches(const struct fake_table *table, const struct fake_element 
 
 /* ---- what leads where ---- */
 
-/* By P: a bit for each part that frontends in services lead to by its count, and the highest count
- * that they have themselves. */
+/* By P: a bit for each part that frontends in services lead to by its count, and one for restricted
+ * ones; the highest count that they have themselves. */
+#define LED_RESTRICTED (1u << FAKE_PARTS)
 struct leads {
     uint8_t parts[MOST_PORTS + 1];
     uint16_t counts[MOST_PORTS + 1];
@@ -92,6 +93,8 @@ static void note_lead(struct leads *leads, const struct fake_element *service)
     for (unsigned i = 0; i < FAKE_PARTS; i++)
         if (fake_leads_to(service, &fake_parts[i]))
             leads->parts[p] |= (uint8_t)(1u << i);
+    if (fake_class(service->data) & CLASS_RESTRICTED)
+        leads->parts[p] |= LED_RESTRICTED;
 }
 
 static struct leads *find_leads(const struct fake_table *table)
@@ -151,12 +154,17 @@ static const char *judge_affinity(const struct fake_table *table, uint32_t port)
     return leads_somewhere(table, "learners", seconds) ? NULL : "no learner";
 }
 
+static const char *judge_restriction(const struct fake_table *table, uint32_t port)
+{
+    if (!fake_find_port(table, "source_lists", port))
+        return "no source list";
+    return leads_somewhere(table, "checks", CLASS_RESTRICTED) ? NULL : "no check";
+}
+
 static const char *judge_service(const struct fake_table *table, const struct fake_element *e,
                                  const struct fake_part *part)
 {
     const uint32_t port = fake_port(e->data), class = fake_class(e->data), n = fake_low(e->data);
-    if (class >= CLASSES)
-        return "an unknown class";
     if (port == 0)
         return "no service port";
     if (is_counted(e) && n > 0)
@@ -167,7 +175,8 @@ static const char *judge_service(const struct fake_table *table, const struct fa
     for (unsigned i = 0; i < FAKE_PARTS; i++)
         if (fake_leads_to(e, &fake_parts[i]) && !is_answered(table, &fake_parts[i], port))
             return i == 0 ? "neither backends nor a reject" : "neither local backends nor a drop";
-    return class & CLASS_AFFINE ? judge_affinity(table, port) : NULL;
+    const char *why = class & CLASS_RESTRICTED ? judge_restriction(table, port) : NULL;
+    return !why && class & CLASS_AFFINE ? judge_affinity(table, port) : why;
 }
 
 static const char *judge_count(const struct fake_table *table, const struct fake_element *e,
@@ -390,10 +399,10 @@ unsigned fake_prefix_length(const struct fake_element *source)
     return fake_u32(source->key + source->key_length - sizeof(uint32_t)) & 0xff;
 }
 
-/* Whether a frontend is led to the list of an element of allowed_sources. */
+/* Whether a service port has the list of an element of allowed_sources. */
 static bool is_in_use(const struct fake_table *table, const struct fake_element *source)
 {
-    hash_table_each (fake_elements(table, "restricted"), const struct fake_element, e)
+    hash_table_each (fake_elements(table, "source_lists"), const struct fake_element, e)
         if (fake_u32(e->data) == fake_list_of(source))
             return true;
     return false;
@@ -407,7 +416,7 @@ static void check_sources_outlive(const struct fake_table *before, const struct 
         if (e->foreign || fake_find_like(after, "allowed_sources", e) || is_in_use(after, e))
             continue;
         if (is_in_use(before, e))
-            violated("sources went with their frontend", e);
+            violated("sources went with their list", e);
         else if (now < e->unused_since + RULESET_TRIM_DELAY)
             violated("sources went too early", e);
     }
@@ -420,6 +429,31 @@ static void note_unused_sources(const struct fake_table *before, struct fake_tab
     hash_table_each (fake_elements(after, "allowed_sources"), struct fake_element, e) {
         const struct fake_element *old = fake_find_like(before, "allowed_sources", e);
         e->unused_since = old && is_in_use(before, old) ? now : old ? old->unused_since : -1;
+    }
+}
+
+static bool restricts(const struct leads *leads, const struct fake_element *list)
+{
+    return leads->parts[fake_port(list->key) >> PORT_LOW_BITS] & LED_RESTRICTED;
+}
+
+static void check_lists_outlive(const struct step *step)
+{
+    hash_table_each (fake_elements(step->before, "source_lists"), const struct fake_element, e) {
+        if (e->foreign || fake_find_like(step->after, "source_lists", e))
+            continue;
+        if (restricts(step->leads_before, e))
+            step->violated("a source list went with its frontends", e);
+        else if (step->now < e->unused_since + RULESET_TRIM_DELAY)
+            step->violated("a source list went too early", e);
+    }
+}
+
+static void note_unused_lists(const struct step *step)
+{
+    hash_table_each (fake_elements(step->after, "source_lists"), struct fake_element, e) {
+        const struct fake_element *old = fake_find_like(step->before, "source_lists", e);
+        e->unused_since = !old || restricts(step->leads_before, e) ? step->now : old->unused_since;
     }
 }
 
@@ -450,8 +484,11 @@ void fake_check_transaction(const struct fake_table *before, struct fake_table *
         check_elements(&step, &rules[i]);
     check_ranges(before, after, violated);
     check_parts(&step);
-    if (after->exists && !after->anew)
+    if (after->exists && !after->anew) {
+        check_lists_outlive(&step);
         check_sources_outlive(before, after, now, violated);
+    }
+    note_unused_lists(&step);
     note_unused_sources(before, after, now);
     free(step.leads_before);
     free(step.leads_after);

@@ -113,10 +113,13 @@ static void list_services(FILE *out, const struct fake_table *table)
 /* What each frontend lets in; the numbers of lists do not matter. */
 static void list_sources(FILE *out, const struct fake_table *table)
 {
-    hash_table_each (fake_elements(table, "restricted"), const struct fake_element, e) {
+    hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
+        const struct fake_element *list = fake_find_port(table, "source_lists", fake_port(e->data));
+        if (!(fake_low(e->data) & CLASS_RESTRICTED))
+            continue;
         begin_line(out, "restricted", e);
         hash_table_each (fake_elements(table, "allowed_sources"), const struct fake_element, s) {
-            if (fake_list_of(s) != fake_u32(e->data))
+            if (!list || fake_list_of(s) != fake_u32(list->data))
                 continue;
             fprintf(begin_line(out, "restricted", e), " lets in ");
             put_hex(out, s->key, s->key_length - sizeof(uint32_t));

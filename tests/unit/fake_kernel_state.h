@@ -43,7 +43,7 @@ struct fake_element {
     size_t key_length, data_length;
     bool is_end;                /* of a range: the key is the first one behind it */
     char chain[FAKE_NAME_SIZE]; /* of a verdict */
-    double unused_since;        /* of a slot that no count reaches; of a source in no list in use */
+    double unused_since;        /* of what packets no longer get to, and of its lists */
     bool foreign;               /* another program put it there */
 };
 
@@ -126,7 +126,7 @@ void fake_insert(struct fake_set *set, const struct fake_element *from);
 void fake_remove(struct fake_set *set, struct fake_element *element);
 
 uint32_t fake_u32(const uint8_t *bytes);
-/** Of an element of allowed_sources: what leads frontends to its list, and its prefix's length. */
+/** Of an element of allowed_sources: what gives service ports its list, and its prefix's length. */
 uint32_t fake_list_of(const struct fake_element *source);
 unsigned fake_prefix_length(const struct fake_element *source);
 struct fake_key fake_join(const void *a, size_t a_length, const void *b, size_t b_length);

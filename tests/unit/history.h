@@ -53,10 +53,8 @@ static inline bool fail_no_more(void)
 /* Elements of @frontend are refused. */
 static inline void begrudge(const struct frontend *frontend)
 {
-    static const char *const sets[] = {"services", "restricted", NULL};
     static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
-    const char *set = ONE_OF(sets);
-    fake_kernel_refuse_frontend(set, frontend, ONE_OF(whys));
+    fake_kernel_refuse_frontend("services", frontend, ONE_OF(whys));
     if (below(2))
         fake_kernel_refuse("cluster_ips", frontend->address.bytes,
                            address_length((enum family)frontend->family), EINVAL);
@@ -65,8 +63,9 @@ static inline void begrudge(const struct frontend *frontend)
 /* Elements of the service port with @number are refused. */
 static inline void begrudge_port(uint32_t number)
 {
-    static const char *const sets[] = {"ports",          "endpoints",        "local_ports",
-                                       "rejected_ports", "affinity_numbers", NULL};
+    static const char *const sets[] = {
+        "ports",        "endpoints", "local_ports", "rejected_ports", "affinity_numbers",
+        "source_lists", NULL};
     static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
     const char *set = ONE_OF(sets);
     fake_kernel_refuse(set, &number, sizeof(number), ONE_OF(whys));

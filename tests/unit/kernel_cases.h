@@ -12,8 +12,8 @@
  *
  * Keys and values: f1 a frontend, p1/2 service port 1 and what is below it, b1 a backend, g1 and h1
  * their addresses, t80 TCP and a port, a12 an address that ends so, s1/12/2 a prefix in list 1 of
- * sources with two bits that do not count, l1 what leads to that list, x8 so many bytes, 12 a
- * number.
+ * sources with two bits that do not count, l1 what service ports have for that list, x8 so many
+ * bytes, 12 a number.
  */
 #ifndef KUBE_NFTD_TESTS_KERNEL_CASES_H
 #define KUBE_NFTD_TESTS_KERNEL_CASES_H

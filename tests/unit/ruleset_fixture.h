@@ -175,22 +175,13 @@ struct route_memory {
     range_vec sources;
 };
 
-/* The memory's sources are to be freed. */
-static inline struct route route_of(unsigned number, const struct wish *wish,
-                                    struct route_memory *memory)
+static inline struct route route_of(unsigned number, const struct wish *wish)
 {
-    static const struct address_range nobody;
-    struct route route = {.port = number + 1,
+    return (struct route){.port = number + 1,
                           .external = wish->external,
                           .local = wish->local,
-                          .affine = wish->timeout > 0};
-    memory->sources = (range_vec){0};
-    if (wish->sources) {
-        ranges_of(wish->sources, &memory->sources);
-        route.sources = memory->sources.n ? memory->sources.v : &nobody;
-        route.n_sources = memory->sources.n;
-    }
-    return route;
+                          .affine = wish->timeout > 0,
+                          .restricted = wish->sources};
 }
 
 static inline bool needs_cluster(const struct wish *wish)
@@ -198,9 +189,13 @@ static inline bool needs_cluster(const struct wish *wish)
     return wish->external || !wish->local;
 }
 
-/* What the port of a frontend is, if it is alone there. */
+/* What the port of a frontend is, if it is alone there. The memory's sources are to be freed. */
 static inline struct port_route port_route_of(const struct wish *wish, struct route_memory *memory)
 {
+    static const struct address_range nobody;
+    memory->sources = (range_vec){0};
+    if (wish->sources)
+        ranges_of(wish->sources, &memory->sources);
     return (struct port_route){.has_any = has_any(wish),
                                .needs_cluster = needs_cluster(wish),
                                .needs_local = wish->local,
@@ -208,7 +203,11 @@ static inline struct port_route port_route_of(const struct wish *wish, struct ro
                                .n_backends = backends_of(wish->all, memory->all),
                                .local_backends = memory->here,
                                .n_local = backends_of(wish->here, memory->here),
-                               .affinity_timeout = wish->timeout};
+                               .affinity_timeout = wish->timeout,
+                               .sources = !wish->sources      ? NULL
+                                          : memory->sources.n ? memory->sources.v
+                                                              : &nobody,
+                               .n_sources = memory->sources.n};
 }
 
 /* ---- commits ---- */

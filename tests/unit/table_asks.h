@@ -364,9 +364,9 @@ COMMAND(explain)
     size_t lookups = script_number(&words, 100);
     const struct frontend f = frontend(number);
     const struct wish wish = desired_wish(number);
-    struct route_memory memory, for_port;
-    const struct route route = route_of(number, &wish, &memory);
-    const struct port_route port = port_route_of(&wish, &for_port);
+    struct route_memory memory;
+    const struct route route = route_of(number, &wish);
+    const struct port_route port = port_route_of(&wish, &memory);
     const struct probe_subject subject = {&f, wish.wanted ? &route : NULL,
                                           wish.wanted ? &port : NULL};
     struct error err = {0};
@@ -409,7 +409,7 @@ COMMAND(check)
                               .local = f.local,
                               .all = p.all,
                               .here = p.here,
-                              .sources = f.restricted ? f.sources : NULL};
+                              .sources = f.restricted ? p.sources : NULL};
     if (!goes(number, &wish))
         fprintf(out, "no\n");
 }

@@ -14,7 +14,7 @@
 struct desired_port {
     bool stays;                    /* without frontends, too */
     bool more_cluster, more_local; /* what frontends ask for that are not there */
-    char all[80], here[80];
+    char all[80], here[80], sources[80];
     uint32_t timeout;
     char service[16]; /* "a/": its namespace */
 };
@@ -23,7 +23,6 @@ struct desired_frontend {
     bool wanted, external, local, restricted;
     int cluster_ip; /* how often its address is in use as one */
     unsigned port;
-    char sources[80];
 };
 
 static struct desired {
@@ -76,7 +75,7 @@ static inline struct wish wish_of(const struct desired_frontend *f, const struct
                          .all = p->all,
                          .here = p->here,
                          .timeout = p->timeout,
-                         .sources = f->restricted ? f->sources : NULL};
+                         .sources = f->restricted ? p->sources : NULL};
 }
 
 static inline struct wish wish_in(const struct desired *what, unsigned number)
@@ -88,6 +87,16 @@ static inline struct wish wish_in(const struct desired *what, unsigned number)
 static inline struct wish desired_wish(unsigned number)
 {
     return wish_in(&desired, number);
+}
+
+/* Whether a port has a list of sources. */
+static inline bool port_restricts(unsigned port)
+{
+    for (unsigned i = 0; i < desired.most; i++)
+        if (desired.frontends[i].wanted && desired.frontends[i].port == port &&
+            desired.frontends[i].restricted)
+            return true;
+    return false;
 }
 
 /* What is needed of a port, all of it if there are no frontends; false: nobody has it. */
@@ -113,7 +122,10 @@ static inline void tell_port_of(unsigned port)
 {
     struct route_memory memory;
     const struct desired_port *p = &desired.ports[port];
-    const struct wish wish = {.all = p->all, .here = p->here, .timeout = p->timeout};
+    const struct wish wish = {.all = p->all,
+                              .here = p->here,
+                              .timeout = p->timeout,
+                              .sources = port_restricts(port) ? p->sources : NULL};
     struct port_route route = port_route_of(&wish, &memory);
     route.service_id = *p->service ? p->service : NULL;
     const bool exists = port_needs_of(port, &route.needs_cluster, &route.needs_local);
@@ -123,20 +135,19 @@ static inline void tell_port_of(unsigned port)
         ruleset_set_port(ruleset, port + 1, &route);
     else
         ruleset_remove_port(ruleset, port + 1);
+    vec_free(&memory.sources);
 }
 
 static inline void tell_frontend(unsigned number)
 {
     const struct wish wish = desired_wish(number);
     const struct frontend f = frontend(number);
-    struct route_memory memory;
-    struct route route = route_of(number, &wish, &memory);
+    struct route route = route_of(number, &wish);
     route.port = desired.frontends[number].port + 1;
     if (wish.wanted)
         ruleset_set(ruleset, &f, &route);
     else
         ruleset_remove(ruleset, &f);
-    vec_free(&memory.sources);
 }
 
 static inline void tell_cluster_ip(unsigned number)
@@ -184,7 +195,7 @@ static inline void backends_in_words(const char *value, unsigned number, char ou
 }
 
 /* "gone", or "123 here=1 timeout=60 external local from=10-19,50 port=7 ns=a": of frontend @number.
- */
+ * "open": it is not restricted, though its port has sources. */
 static inline void parse_wish(char *words, unsigned number, struct desired_frontend *f,
                               struct desired_port *p)
 {
@@ -199,7 +210,9 @@ static inline void parse_wish(char *words, unsigned number, struct desired_front
         else if (script_option(word, "port", &value))
             f->port = (unsigned)atoi(value);
         else if (script_option(word, "from", &value))
-            f->restricted = true, spaced(value, f->sources);
+            f->restricted = true, spaced(value, p->sources);
+        else if (strcmp(word, "open") == 0)
+            f->restricted = false;
         else if (script_option(word, "timeout", &value))
             p->timeout = (uint32_t)atoi(value);
         else if (script_option(word, "ns", &value))
@@ -219,6 +232,8 @@ static inline void set_desired(unsigned number, const char *words)
     parse_wish(copy, number, &f, &p);
     note_number(number);
     note_number(f.port);
+    if (!strstr(words, "from=")) /* other frontends may be restricted */
+        memcpy(p.sources, desired.ports[f.port].sources, sizeof(p.sources));
     f.cluster_ip = was.cluster_ip;
     p.stays = desired.ports[f.port].stays;
     desired.frontends[number] = f;

@@ -393,14 +393,13 @@ static void refuse_port(const char *set, unsigned number, int why)
 /* What a frontend has in @set, or its service port; of NULL, both in all of them. */
 static void refuse(const char *set, unsigned number, int why)
 {
-    static const char *const by_frontend[] = {"services", "restricted", NULL};
     const uint8_t any_client = 12;
     struct frontend f = frontend(number);
     if (set && strcmp(set, "allowed_sources") == 0)
         fake_kernel_refuse(set, &any_client, sizeof(any_client), why);
-    else if (!set || is_any_of(set, by_frontend))
+    else if (!set || strcmp(set, "services") == 0)
         fake_kernel_refuse_frontend(set, &f, why);
-    if (!set || (strcmp(set, "allowed_sources") != 0 && !is_any_of(set, by_frontend)))
+    if (!set || (strcmp(set, "allowed_sources") != 0 && strcmp(set, "services") != 0))
         refuse_port(set, number, why);
 }
 

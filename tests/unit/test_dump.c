@@ -100,15 +100,19 @@ COMMAND(ruleset)
     begin(family, &config);
 }
 
-/* port ID BACKEND... local BACKEND... affinity=SECONDS; "10.0.0.0:80*26": so many, one behind the
- * other. */
+/* port ID BACKEND... local BACKEND... affinity=SECONDS from RANGE...; "10.0.0.0:80*26": so many,
+ * one behind the other. */
 COMMAND(port)
 {
     VEC(struct backend) all[2] = {0};
     struct port_route route = {.has_any = false};
+    range_vec sources = {0};
     uint32_t id = (uint32_t)atoi(script_word(&words));
     for (char *word, *value; *(word = script_word(&words));) {
-        if (strcmp(word, "local") == 0) {
+        if (strcmp(word, "from") == 0) {
+            sources = ranges(words);
+            break;
+        } else if (strcmp(word, "local") == 0) {
             route.needs_local = true;
         } else if (script_option(word, "affinity", &value)) {
             route.affinity_timeout = (uint32_t)atoi(value);
@@ -125,7 +129,10 @@ COMMAND(port)
     route.n_backends = all[0].n;
     route.local_backends = all[1].v;
     route.n_local = all[1].n;
+    route.sources = sources.v;
+    route.n_sources = sources.n;
     ruleset_set_port(ruleset, id, &route);
+    vec_free(&sources);
     vec_free(&all[0]);
     vec_free(&all[1]);
 }
@@ -135,23 +142,18 @@ COMMAND(no_port)
     ruleset_remove_port(ruleset, (uint32_t)atoi(words));
 }
 
-/* to ID FRONTEND external local affine from RANGE... */
+/* to ID FRONTEND external local affine restricted */
 COMMAND(to)
 {
     struct route route = {.port = (uint32_t)atoi(script_word(&words))};
     struct frontend f = frontend(script_word(&words));
-    range_vec sources = {0};
     for (char *word; *(word = script_word(&words));) {
         route.external |= strcmp(word, "external") == 0;
         route.local |= strcmp(word, "local") == 0;
         route.affine |= strcmp(word, "affine") == 0;
-        if (strcmp(word, "from") == 0)
-            sources = ranges(words);
+        route.restricted |= strcmp(word, "restricted") == 0;
     }
-    route.sources = sources.v;
-    route.n_sources = sources.n;
     ruleset_set(ruleset, &f, &route);
-    vec_free(&sources);
 }
 
 COMMAND(no_frontend)

@@ -61,7 +61,9 @@ static void begin_with_classes(enum family family)
         "+ services f6 : p6/0x7ff4\n"
         "+ services f7 : p6/0x7ff7\n"
         "+ services f8 : p8/0x7ff1\n"
-        "+ restricted f1 : l1\n"
+        "- services f1\n"
+        "+ services f1 : p1/0x7ff8\n"
+        "+ source_lists p1 : l1\n"
         "+ pod_cidrs 200-299");
     commit();
 }

@@ -21,13 +21,13 @@ struct received_port {
     char *name;
     struct port_route route; /* its pointers are not used, but: */
     backend_vec backends, local;
+    range_vec sources;
     unsigned times; /* passed since the last time */
 };
 
 struct received {
     struct frontend frontend;
-    struct route route; /* its pointer is not used, but: */
-    range_vec sources;
+    struct route route;
     unsigned times;
     bool concerned; /* or where it leads */
 };
@@ -146,9 +146,9 @@ static char *route_text(const struct received *it)
     }
     if (it->route.affine)
         fprintf(out, " sticky=%u", port->route.affinity_timeout);
-    if (it->route.sources) {
+    if (it->route.restricted) {
         fputs(" from ", out);
-        write_ranges(out, family, &it->sources);
+        write_ranges(out, family, &port->sources);
     }
     fclose(out);
     return text;
@@ -200,6 +200,8 @@ void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_ro
     received->route = *route;
     copy_backends(&received->backends, route->backends, route->n_backends);
     copy_backends(&received->local, route->local_backends, route->n_local);
+    ck_assert_int_eq(route->sources != NULL, route->n_sources > 0);
+    copy_sources(&received->sources, route->sources, route->n_sources);
     fprintf(passed, "%s:", received->name);
     write_backends(passed, family, route->backends, route->n_backends);
     fputs(route->needs_local ? " |" : "", passed);
@@ -212,6 +214,7 @@ static void free_port(struct received_port *received)
     free(received->name);
     vec_free(&received->backends);
     vec_free(&received->local);
+    vec_free(&received->sources);
 }
 
 /* What still leads there is to go, or elsewhere, before the sync ends. */
@@ -235,14 +238,13 @@ void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
     ck_assert(route->local ? port->route.needs_local : port->route.needs_cluster);
     ck_assert(!route->external || port->route.needs_cluster);
     ck_assert_int_eq(route->affine, port->route.affinity_timeout > 0);
-    ck_assert_int_eq(route->sources != NULL, route->n_sources > 0);
+    ck_assert(!route->restricted || port->sources.n > 0);
     if (!find_received(frontend))
         vec_push(&state, (struct received){.frontend = *frontend});
     struct received *received = find_received(frontend);
     received->route = *route;
     received->times++;
     received->concerned = true;
-    copy_sources(&received->sources, route->sources, route->n_sources);
     fprintf(passed, "%s > %s\n", frontend_format(frontend, text), port->name);
 }
 
@@ -301,7 +303,6 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
     char text[FRONTEND_TEXT_SIZE];
     struct received *received = find_received(frontend);
     ck_assert_ptr_nonnull(received);
-    vec_free(&received->sources);
     *received = state.v[--state.n];
     vec_push(&ops, xasprintf("-%s", frontend_format(frontend, text)));
     fprintf(passed, "-%s\n", frontend_format(frontend, text));
@@ -486,8 +487,6 @@ static void tear_down(void)
     fclose(passed);
     free(passed_text);
     vec_free(&ops);
-    vec_each (&state, it)
-        vec_free(&it->sources);
     vec_free(&state);
     vec_each (&ports, it)
         free_port(it);
@@ -636,8 +635,8 @@ COMMAND(some)
         all = policy_sync_some(policy, most);
         ck_assert_uint_le(count_passed(), 4 * most);
         operations += count_passed();
-        vec_each (&state, it)
-            if (it->concerned)
+        vec_each (&ports, it)
+            if (it->times)
                 ranges += it->sources.n;
     }
     fprintf(out, "%zu operations", operations);

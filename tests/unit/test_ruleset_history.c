@@ -152,7 +152,7 @@ static void restrict_somehow(struct desired_frontend *f)
 {
     f->restricted = f->external && below(2);
     if (f->restricted)
-        spaced(random_ranges(), f->sources);
+        spaced(random_ranges(), desired.ports[f->port].sources);
 }
 
 static void random_digits(char out[POOL + 1])
@@ -485,7 +485,7 @@ static struct key key_in_list(void)
     return key;
 }
 
-/* Any frontend may have a list with them. */
+/* Any service port may have a list with them. */
 static void begrudge_sources(void)
 {
     struct key key = key_in_list();
@@ -556,15 +556,12 @@ static struct key key_in(const char *set)
 {
     struct frontend f = frontend(below(FRONTENDS + 2));
     struct backend b = backend(1 + below(POOL));
-    struct key key = key_of_frontend(&f);
+    struct key key = {.length = 0};
     uint32_t slot = below(POOL), number = some_number();
     if (strstr(set, "endpoints"))
         return key_of_slot(number, slot);
     if (strcmp(set, "allowed_sources") == 0)
         return key_in_list();
-    if (strcmp(set, "restricted") == 0)
-        return key;
-    memset(&key, 0, sizeof(key));
     if (strcmp(set, "cluster_ips") == 0) {
         key_put_address(&key, family, &f.address);
     } else if (strcmp(set, "hairpin") == 0) {
@@ -591,7 +588,7 @@ static void meddle(const char *set, const struct key *value)
 static void damage(void)
 {
     static const char *const sets[] = {"endpoints",       "local_endpoints", "affinity_timeouts",
-                                       "rejected_ports",  "dropped_ports",   "restricted",
+                                       "rejected_ports",  "dropped_ports",   "source_lists",
                                        "allowed_sources", "cluster_ips",     "hairpin"};
     const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
     const struct backend b = backend(1 + below(POOL));
@@ -606,7 +603,7 @@ static void damage(void)
         value = value_of_backend(family, &b);
     else if (strstr(set, "affinity"))
         key_put_number(&value, (1 + below(6)) << 16);
-    else if (strcmp(set, "restricted") == 0)
+    else if (strcmp(set, "source_lists") == 0)
         key_put_number(&value, value_of_list(1 + below(6)));
     meddle(set, &value);
 }

@@ -86,7 +86,7 @@ static bool frontend_changes(const struct wish *was)
     return was->external != shall.external || was->local != shall.local ||
            (was->timeout > 0) != (shall.timeout > 0) ||
            in_force.frontends[2].port != desired.frontends[2].port ||
-           strcmp(was->sources ? was->sources : "", shall.sources ? shall.sources : "") != 0;
+           (was->sources != NULL) != (shall.sources != NULL);
 }
 
 /* Whether it had the count of its service port, which it still has: they are one then. */
