@@ -33,7 +33,7 @@ EVENTUALLY = 5
 # What is left when all objects are gone. affinity keeps its records until their time is over.
 EMPTIED = (
     "services", "ports", "endpoints", "local_ports", "local_endpoints", "rejected_ports", "dropped_ports",
-    "restricted", "allowed_sources", "hairpin", "cluster_ips", "service_cidrs", "affinity_backends",
+    "source_lists", "allowed_sources", "hairpin", "cluster_ips", "service_cidrs", "affinity_backends",
     "local_affinity_backends", "affinity_numbers", "affinity_timeouts",
 )  # fmt: skip
 

@@ -11,8 +11,8 @@ import pytest
 
 import objects
 from daemon import (
-    BINARY, CLASS, FAMILY_TABLE, LOCAL, PORT, Daemon, call, classid, environment, http_get, sorted_elements,
-    tables_exist, wait_for,
+    BINARY, CLASS, EXTERNAL, FAMILY_TABLE, LOCAL, PORT, Daemon, call, classid, environment, http_get,
+    sorted_elements, tables_exist, wait_for,
 )  # fmt: skip
 from lab import linux, writes_other_user_data
 from scenario import Proxy, Traffic, Web, running
@@ -184,9 +184,12 @@ TAMPERING = {
     "deleted source": "delete element {table} allowed_sources {{ {clients} }}",
     "other source": "delete element {table} allowed_sources {{ {clients} }}; "
                     "add element {table} allowed_sources {{ {a} . {host} }}",
-    "no source range": "delete element {table} restricted {{ {vip} . tcp . 80 }}",
-    "other source list": "delete element {table} restricted {{ {vip} . tcp . 80 }}; "
-                         "add element {table} restricted {{ {vip} . tcp . 80 : 0:900 }}",
+    "no source list": "delete element {table} source_lists {{ {port} }}",
+    "other source list": "delete element {table} source_lists {{ {port} }}; "
+                         "add element {table} source_lists {{ {port} : 0:900 }}",
+    "no source check": "delete element {table} checks {{ 0:8 }}",
+    "any source": "delete element {table} services {{ {vip} . tcp . 80 }}; "
+                  "add element {table} services {{ {vip} . tcp . 80 : {external} }}",
 }  # fmt: skip
 STRANGER = {4: "10.96.77.77", 6: "fd00:10:96::7777"}
 VIP = {4: "203.0.113.77", 6: "2001:db8:5::77"}
@@ -242,7 +245,8 @@ def test_what_others_change_is_put_right(open_proxy, family, how):
     pods = {name: proxy.lab.pods[name].address[family] for name in "abc"}
     ip = {4: "ip", 6: "ip6"}[family]
     port = proxy.tables[family].value("services", web.frontend.key()) & PORT
-    numbers = {"port": classid(port), "local": classid(port | CLASS | LOCAL), "three": classid(port | 3)}
+    numbers = {"port": classid(port), "local": classid(port | CLASS | LOCAL), "three": classid(port | 3),
+               "external": classid(port | CLASS | EXTERNAL)}
     command = TAMPERING[how].format(
         table=proxy.tables[family].name, address=web.address, stranger=STRANGER[family], vip=VIP[family],
         clients=IN_LIST[family], host=HOST[family], ip=ip, **pods, **numbers,

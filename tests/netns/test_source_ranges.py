@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Source ranges: every length of a prefix; lists that are replaced while new flows come; how much is sent for it."""
+"""Source ranges: every length of a prefix; lists that are replaced, come and go while new flows come; how much is sent
+for it; which packets meet the check."""
 
 import http.client
 import ipaddress
@@ -11,12 +12,13 @@ import pytest
 
 from daemon import wait_for
 from lab import CLIENT_ADDRESS, FAMILIES, Lab
-from scenario import Proxy, Web
+from scenario import Proxy, Web, running
 from test_shrink import Witness
 
 VIP = {4: "203.0.113.90", 6: "2001:db8:5::90"}
 OTHER_VIP = {4: "203.0.113.91", 6: "2001:db8:5::91"}
 LENGTHS = {4: (1, 2, 7, 8, 9, 15, 16, 17, 23, 24, 25, 31, 32), 6: (1, 2, 15, 16, 32, 47, 48, 63, 64, 65, 96, 127, 128)}
+FULL = {4: 32, 6: 128}  # the length of an address
 DROP_TIMEOUT = 0.3
 
 SWITCHES = 100
@@ -120,7 +122,8 @@ def counted(lab: Lab, name: str) -> int:
 
 
 def test_lists_are_replaced_under_traffic(proxy):
-    """A client that the old and the new list let in is never refused, however long the lists are."""
+    """A client that the old and the new list let in is never refused, however long the lists are, nor when ranges come
+    and go."""
     lab, client = proxy.lab, CLIENT_ADDRESS[4]
     web = Web(proxy, 4, "UDP")
     switcher = Switcher(proxy, web)
@@ -133,7 +136,8 @@ def test_lists_are_replaced_under_traffic(proxy):
     with Witness(lab, [web]) as witness:
         for number in range(SWITCHES):
             own = str(network(client, (32, 24, 16, 9)[number % 4]))
-            switcher.put([own, *many(LONG if number % 10 == 0 else number, 3 * number)])
+            ranges = [own, *many(LONG if number % 10 == 0 else number, 3 * number)]
+            switcher.put(ranges if number % 6 else [])
             if number % 7 == 0:
                 time.sleep(0.15)  # the old one goes meanwhile
     arrived, passed = counted(lab, "arrived"), counted(lab, "passed")
@@ -167,3 +171,35 @@ def test_what_is_sent_for_another_list(proxy):
     sent = transactions(proxy)[before + 2:]
     assert sent[0][0] > 10_000 and sent[-1] == (0, 1000)  # its ports may follow in portions
     assert (sum(added for added, _ in sent), sum(deleted for _, deleted in sent)) == (10_000 + ports, 1000 + ports)
+
+
+def test_what_the_check_costs_others(lab, tmp_path, family):
+    """Of one service port, connections to the balancer's address alone meet the check; refused ones are not counted."""
+    with running(lab, tmp_path, "--count-connections", "services", "--table-owner", "off") as proxy:
+        web = Web(proxy, family, "TCP")
+        ranges = [f"{CLIENT_ADDRESS[family]}/{FULL[family]}"]
+        service = with_ranges(web.as_service(externalIPs=[OTHER_VIP[family]]), VIP[family], ranges)
+        proxy.manifests.put("service", service)
+        web.put_endpoints(a="ready")
+        web.settle("a")
+        table = proxy.tables[family]
+        wait_for(lambda: "chain restricted" in table.listing(), "the check is there")
+        assert proxy.daemon.stop() == 0
+        lab.node.run("nft", f"insert rule {table.name} restricted counter")
+
+        def met() -> int:
+            return int(re.search(r"chain restricted {\n\t\tcounter packets (\d+)", table.listing())[1])
+
+        def connections() -> int:
+            counters = table.listing().partition("set service_connections {")[2].partition("\n\t}")[0]
+            return sum(map(int, re.findall(r"counter packets (\d+)", counters)))
+
+        before = connections()
+        for address in (web.address, OTHER_VIP[family]):
+            assert lab.ask(lab.stranger, address, 80, "TCP") == "a"
+        assert (met(), connections() - before) == (0, 2)
+        assert lab.ask(lab.client, VIP[family], 80, "TCP") == "a"
+        assert (met(), connections() - before) == (1, 3)
+        assert lab.ask(lab.stranger, VIP[family], 80, "TCP", DROP_TIMEOUT) == "timeout"
+        assert met() > 1 and connections() - before == 3
+        proxy.daemon.start()

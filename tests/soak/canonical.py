@@ -120,14 +120,26 @@ def _members(table, name):
     return {_number(element) & PORT: _number(element) & LOW for element in table.elements[name]}
 
 
+def _lists(table):
+    """{list: its prefixes}"""
+    lists = collections.defaultdict(set)
+    for element in table.elements["allowed_sources"]:
+        address, number = element.split(" . ")
+        lists[_number(number) & ~0xff].add(f"{address}/{_number(number) & 0xff}")
+    return lists
+
+
 def _ports(table):
     """{port: what it does, by aspect}"""
+    lists = _lists(table)
     aspects = {"cluster": _slots(table, "ports", "endpoints", _counted(table)),
                "local": _slots(table, "local_ports", "local_endpoints", {}),
                "rejected": _members(table, "rejected_ports"), "dropped": _members(table, "dropped_ports"),
                "timeout": {_number(port): _number(value)
                            for port, value in table.mapping("affinity_timeouts").items()},
-               "learned": _learned(table)}
+               "learned": _learned(table),
+               "sources": {_number(port): sorted(lists[_number(number)])
+                           for port, number in table.mapping("source_lists").items()}}
     aspects |= {name: _affine(table, name) for name in ("affinity_backends", "local_affinity_backends")}
     found = collections.defaultdict(dict)
     for aspect, held in aspects.items():
@@ -160,17 +172,10 @@ def _range(text):
     return (" . ".join(before), str(first), str(end))
 
 
-def _sources(table):
-    """{frontend: the prefixes that its list lets in}; lists that none has, by what they are."""
-    lists = collections.defaultdict(set)
-    for element in table.elements["allowed_sources"]:
-        address, number = element.split(" . ")
-        lists[_number(number) & ~0xff].add(f"{address}/{_number(number) & 0xff}")
-    led = {frontend: _number(number) for frontend, number in table.mapping("restricted").items()}
-    found = {frontend: sorted(lists[number]) for frontend, number in led.items()}
-    for number in lists.keys() - set(led.values()):
-        found[f"nobody's {sorted(lists[number])}"] = "a list"
-    return found
+def _unused_lists(table):
+    lists = _lists(table)
+    used = {_number(number) for number in table.mapping("source_lists").values()}
+    return {" ".join(sorted(lists[number])) for number in lists.keys() - used}
 
 
 def of(text):
@@ -178,18 +183,22 @@ def of(text):
     table = Table(text)
     does = {name: set(table.elements[name]) for name in PLAIN}
     does |= {name: {_range(element) for element in table.elements[name]} for name in RANGES}
-    does["sources"] = _sources(table)
+    does["unused lists"] = _unused_lists(table)
     does["services"] = _services(table)
     does["missing verdicts"] = _missing(table)
     return does
 
 
 def _missing(table):
-    """Counts and timeouts in use that lead nowhere."""
+    """Counts, timeouts and lists in use that lead nowhere."""
     missing = set()
     chains = {_number(key): chain.removeprefix("goto ") for key, chain in table.mapping("picks").items()}
     missing |= {("services", value & LOW) for value in _counted(table).values()
                 if chains.get(value & LOW) not in table.chains}
+    if table.elements["source_lists"] and (
+        table.mapping("checks").get("0:8") != "goto restricted" or "restricted" not in table.chains
+    ):
+        missing.add("checks")
     for numbers, picks, bits in (("ports", "picks", LOW), ("local_ports", "local_picks", LOW),
                                  ("affinity_timeouts", "learners", TIMEOUT)):
         verdicts = {_number(key): chain for key, chain in table.mapping(picks).items()}

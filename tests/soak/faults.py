@@ -88,7 +88,7 @@ class ServerFaults:
 
 
 ELEMENT_MAPS = ("services", "ports", "endpoints", "local_ports", "local_endpoints", "affinity_backends",
-                "affinity_numbers", "affinity_timeouts", "rejected_ports", "dropped_ports", "restricted",
+                "affinity_numbers", "affinity_timeouts", "rejected_ports", "dropped_ports", "source_lists",
                 "allowed_sources", "hairpin", "cluster_ips", "picks")
 WHOLE = ("delete table {table}", "flush ruleset", "flush chain {table} port", "flush map {table} services",
          "flush map {table} endpoints", "flush set {table} cluster_ips",

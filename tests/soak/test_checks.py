@@ -12,11 +12,12 @@ import world
 TABLE = """\
 table ip kube-nftd {
 	map services {
-		elements = { 10.96.0.1 . tcp . 80 : 0:8002, 203.0.113.1 . tcp . 80 : 1:7ff5, 203.0.113.2 . tcp . 80 : 1:7ff5,
+		elements = { 10.96.0.1 . tcp . 80 : 0:fff8, 203.0.113.1 . tcp . 80 : 1:7ff5, 203.0.113.2 . tcp . 80 : 1:7ff5,
+			     10.96.0.8 . tcp . 80 : 0:8002,
 			     10.96.0.2 . udp . 53 : 1:fff2, 10.96.0.9 . tcp . 80 : 2:0, 203.0.113.9 . tcp . 80 : 2:fff3 }
 	}
 	map ports {
-		elements = { 1:0 : 1:1, 2:8000 : 2:8001 }
+		elements = { 0:8000 : 0:8002, 1:0 : 1:1, 2:8000 : 2:8001 }
 	}
 	map endpoints {
 		elements = { 0:8000 . 0 : 10.244.0.1 . 8080,
@@ -56,11 +57,14 @@ table ip kube-nftd {
 	set dropped_ports {
 		elements = { 2:8002 }
 	}
-	map restricted {
-		elements = { 203.0.113.1 . tcp . 80 : 0:300 }
+	map source_lists {
+		elements = { 0:8000 : 0:300 }
 	}
 	set allowed_sources {
 		elements = { 10.0.0.0 . 0:308 }
+	}
+	map checks {
+		elements = { 0:8 : goto restricted }
 	}
 	set hairpin {
 		elements = { 10.244.0.1 . 10.244.0.1 }
@@ -73,6 +77,9 @@ table ip kube-nftd {
 	}
 	set pod_cidrs {
 		elements = { 10.244.0.0-10.244.0.255 }
+	}
+	chain restricted {
+		drop
 	}
 	chain pick-1 {
 		drop
@@ -100,13 +107,16 @@ SAME = {
     "a range written otherwise": ("10.244.0.0-10.244.0.255", "10.244.0.0/24"),
 }
 DIFFERENT = {
-    "another class": (": 0:8002, 203", ": 0:fff1, 203"),
+    "another class": (": 0:fff8, 203", ": 0:fff9, 203"),
+    "not restricted": (": 0:fff8, 203", ": 0:fff0, 203"),
+    "a check less": ("0:8 : goto restricted", ""),
+    "a checking chain less": ("chain restricted", "chain limited"),
     "another port": ("80 : 2:0", "80 : 0:8002"),
     "a frontend less": ("203.0.113.2 . tcp . 80 : 1:7ff5,", ""),
     "another count": (": 0:8002,", ": 0:8001,"),
     "another backend": ("10.244.0.2 . 8080", "10.244.0.4 . 8080"),
     "a slot that no count reaches": ("8000 . 1 : 10.244.0.2", "8000 . 2 : 10.244.0.2"),
-    "a count that is not the frontend's": ("1:0 : 1:1", "0:8000 : 0:8001, 1:0 : 1:1"),
+    "a count that is not the frontend's": ("10.96.0.8 . tcp . 80 : 0:8002", "10.96.0.8 . tcp . 80 : 0:8001"),
     "a count of another port": ("1:0 : 1:1", "1:0 : 2:1"),
     "a port of nobody": ("1:0 : 1:1", "1:0 : 1:1, 7:0 : 7:1"),
     "another local backend": ("10.244.0.3 . 8053", "10.244.0.3 . 8054"),
@@ -121,7 +131,7 @@ DIFFERENT = {
     "a drop more": ("2:8002 }", "2:8002, 2:2 }"),
     "another source": ("10.0.0.0 . 0:308", "10.0.0.0 . 0:309"),
     "a source less": ("10.0.0.0 . 0:308", ""),
-    "another restriction": ("map restricted {\n\t\telements = { 203.0.113.1", "map restricted {\n\t\telements = { 203.0.113.2"),
+    "another restriction": ("map source_lists {\n\t\telements = { 0:8000", "map source_lists {\n\t\telements = { 1:8000"),
     "a list of nobody": ("10.0.0.0 . 0:308", "10.0.0.0 . 0:308, 10.0.0.0 . 0:408"),
     "another hairpin": ("10.244.0.1 . 10.244.0.1", "10.244.0.2 . 10.244.0.2"),
     "a cluster IP less": ("10.96.0.1, ", ""),
