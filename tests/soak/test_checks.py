@@ -13,7 +13,7 @@ TABLE = """\
 table ip kube-nftd {
 	map services {
 		elements = { 10.96.0.1 . tcp . 80 : 0:fff8, 203.0.113.1 . tcp . 80 : 1:7ff5, 203.0.113.2 . tcp . 80 : 1:7ff5,
-			     10.96.0.8 . tcp . 80 : 0:8002,
+			     10.96.0.8 . tcp . 80 : 9:2,
 			     10.96.0.2 . udp . 53 : 1:fff2, 10.96.0.9 . tcp . 80 : 2:0, 203.0.113.9 . tcp . 80 : 2:fff3 }
 	}
 	map ports {
@@ -22,7 +22,8 @@ table ip kube-nftd {
 	map endpoints {
 		elements = { 0:8000 . 0 : 10.244.0.1 . 8080,
 			     0:8000 . 1 : 10.244.0.2 . 8080,
-			     1:0 . 0 : 10.244.0.1 . 8080, 2:8000 . 0 : 10.244.0.1 . 8080 }
+			     1:0 . 0 : 10.244.0.1 . 8080, 2:8000 . 0 : 10.244.0.1 . 8080,
+			     9:0 . 0 : 10.244.0.1 . 8080, 9:0 . 1 : 10.244.0.5 . 8080 }
 	}
 	map local_ports {
 		elements = { 1:8000 : 1:8001 }
@@ -100,7 +101,7 @@ table ip kube-nftd {
 SAME = {
     "slots in another order": ("0 : 10.244.0.1 . 8080,\n\t\t\t     0:8000 . 1 : 10.244.0.2",
                                "1 : 10.244.0.1 . 8080,\n\t\t\t     0:8000 . 0 : 10.244.0.2"),
-    "another number of a port": ("0:800", "2b:800"),
+    "another number of a port": ("9:", "2b:"),
     "another number of a backend": ("1:3", "1:4"),
     "a verdict that nothing needs": ("0:2 : goto pick-2", "0:2 : goto pick-2, 0:5 : goto pick-5"),
     "other numbers of lists": ("0:30", "1:70"),
@@ -116,7 +117,7 @@ DIFFERENT = {
     "another count": (": 0:8002,", ": 0:8001,"),
     "another backend": ("10.244.0.2 . 8080", "10.244.0.4 . 8080"),
     "a slot that no count reaches": ("8000 . 1 : 10.244.0.2", "8000 . 2 : 10.244.0.2"),
-    "a count that is not the frontend's": ("10.96.0.8 . tcp . 80 : 0:8002", "10.96.0.8 . tcp . 80 : 0:8001"),
+    "a count that is not the frontend's": ("0:8000 : 0:8002,", "0:8000 : 0:8002, 9:0 : 9:1,"),
     "a count of another port": ("1:0 : 1:1", "1:0 : 2:1"),
     "a port of nobody": ("1:0 : 1:1", "1:0 : 1:1, 7:0 : 7:1"),
     "another local backend": ("10.244.0.3 . 8053", "10.244.0.3 . 8054"),
