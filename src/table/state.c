@@ -290,9 +290,8 @@ uint32_t port_count(const struct port_entry *port, enum port_part which)
 {
     const uint32_t count = low_of_value(entry_applied(set_of_count(which), &port->entry));
     const struct frontend_entry *counted = which == PART_ALL ? port->counted : NULL;
-    const uint32_t own = counted && frontend_has_count(counted, port)
-                             ? low_of_value(counted->applied)
-                             : 0;
+    const uint32_t own =
+        counted && frontend_has_count(counted, port) ? low_of_value(counted->applied) : 0;
     return own > count ? own : count;
 }
 
