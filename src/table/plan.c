@@ -74,9 +74,8 @@ static uint32_t desired_service(const struct frontend_entry *frontend)
 /* Whether frontends without the count in their own value desire to lead to a part. */
 static bool needs_element(const struct port_entry *port, enum port_part which)
 {
-    const bool counts = which == PART_ALL && port->counted && port->counted->port == port &&
-                        port->counted->class == 0;
-    return port_needs(port, which) && port->refs > (uint32_t)counts;
+    const bool counts = port->counted && port->counted->port == port && port->counted->class == 0;
+    return port_needs(port, which) && (which == PART_LOCAL || port->refs > (uint32_t)counts);
 }
 
 /* And whether they lead there in the kernel. */
@@ -101,9 +100,19 @@ static uint32_t desired_count(const struct port_entry *port, enum port_part whic
     const uint32_t n = count_desired(port, which), applied = element_count(port, which);
     if (port->entry.trim && element_is_left(port, which))
         return 0;
-    if (needs_element(port, which) || (applied && port_needs(port, which)))
+    if (needs_element(port, which) ||
+        (port_needs(port, which) && (applied || leads_by_element(port, which))))
         return n && port->number ? port->number | n : 0;
     return port_applied(port, set_of_count(which));
+}
+
+/* A frontend that has no backends by its own count stays so: the kernel rejected what would change
+ * it, or the service port that it waits for. */
+static bool none_is_kept(const struct port_entry *port)
+{
+    const struct frontend_entry *counted = port->counted;
+    return counted && frontend_has_count(counted, port) && low_of_value(counted->applied) == 0 &&
+           entry_desired(SET_SERVICES, &counted->entry) == counted->applied;
 }
 
 /* The value that refuses new connections. It also stays while it replaces the backends of an
@@ -116,6 +125,8 @@ static uint32_t desired_reject(const struct port_entry *port, enum table_set set
     if (port->entry.desired && port->number &&
         (set == SET_REJECTED ? route_rejects(&route) : route_drops(&route)))
         return 1;
+    if (set == SET_REJECTED && none_is_kept(port))
+        return port_applied(port, set);
     for (enum port_part which = 0; which < PARTS; which++)
         if (port->led[which] > 0 && !port_needs(port, which) && !port_count(port, which) &&
             (set == SET_REJECTED || which == PART_LOCAL))

@@ -107,7 +107,11 @@ def held_elements(proxy: Proxy, family: int) -> int:
         proxy.lab.node.nft, "-j", "list", "table", *proxy.tables[family].name.split()
     ).stdout
     sets = [item[kind] for item in json.loads(listing)["nftables"] for kind in ("map", "set") if kind in item]
-    return sum(len(held.get("elem", [])) for held in sets if held["name"] != "affinity")
+    # A range has an end, too.
+    return sum(
+        len(held.get("elem", [])) * (2 if "interval" in held.get("flags", []) else 1)
+        for held in sets if held["name"] != "affinity"
+    )  # fmt: skip
 
 
 # ---- the page ----

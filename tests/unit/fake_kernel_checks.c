@@ -272,8 +272,9 @@ static void check_slots_of(const struct step *step, const struct fake_part *part
 static void check_counts(const struct step *step, const struct fake_part *part)
 {
     hash_table_each (fake_elements(step->after, part->ports), const struct fake_element, e)
-        check_slots_of(step, part, e, fake_port(e->key),
-                       step->cuts || is_out_of_use(step, part->ports, e));
+        if (fake_low(e->key) == 0) /* others are somebody's, that no rule looks for */
+            check_slots_of(step, part, e, fake_port(e->key),
+                           step->cuts || is_out_of_use(step, part->ports, e));
     if (part == &fake_parts[0])
         hash_table_each (fake_elements(step->after, "services"), const struct fake_element, e)
             if (is_counted(e))

@@ -287,14 +287,27 @@ static bool is_begrudged(uint32_t number)
     return false;
 }
 
+/* Whether the frontend that has the count of a service port is refused, and with it the port. */
+static bool count_is_refused(uint32_t port)
+{
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        const struct frontend f = frontend(i);
+        const uint32_t value = fake_kernel_classid("services", &f);
+        if (touched[i] && value_is_counted(value) && port_of_value(value) == port)
+            return true;
+    }
+    return false;
+}
+
 /* Whether something of a frontend, or of a service port that it leads or shall lead to, is refused.
  */
 static bool may_be_refused(unsigned number)
 {
     const struct frontend f = frontend(number);
     const struct port_entry *port = ruleset_find_port(ruleset, desired.frontends[number].port + 1);
-    return crowded || touched[number] || is_begrudged(fake_kernel_port(&f)) ||
-           (port && is_begrudged(port->number));
+    const uint32_t leads = fake_kernel_port(&f);
+    return crowded || touched[number] || is_begrudged(leads) || count_is_refused(leads) ||
+           (port && (is_begrudged(port->number) || count_is_refused(port->number)));
 }
 
 /* A frontend has session affinity just like its service port, with numbers for its backends. */
