@@ -229,7 +229,9 @@ def test_on_a_terminal(small):
 def test_interrupted(small):
     """What it started ends with it."""
     (small.folder / "pod-n002.hangs").touch()
-    process = subprocess.Popen([PLUGIN, "status"], env=small.environment(), stdout=subprocess.PIPE)
+    # A shell starts what runs in its background with this signal ignored.
+    process = subprocess.Popen([PLUGIN, "status"], env=small.environment(), stdout=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     deadline = time.monotonic() + 20
     while not (list((small.folder / "running").iterdir()) and (small.folder / "calls").read_text().count("exec") == 4):
         assert time.monotonic() < deadline

@@ -220,8 +220,7 @@ def test_a_table_of_another_layout(proxy_with, owner, table):
 
 
 def test_a_table_with_chains_of_type_filter(proxy_with):
-    """As the version before left it, whose maps were the same: rules and hooks become others in one transaction, and
-    all elements stay, records of session affinity too."""
+    """As an earlier version left it: known packets meet its chains until it is replaced, in one transaction."""
     proxy = proxy_with("--table-owner", "off")
     node, serving, sticky = proxy.lab.node, Serving(proxy), Web(proxy, 4, "TCP", "sticky")
     sticky_spec = {
@@ -239,16 +238,12 @@ def test_a_table_with_chains_of_type_filter(proxy_with):
     for web in [*serving.webs, sticky]:
         text = text.replace(f"@{web.name}@", web.address)
     node.run("nft", "-f", "-", stdin=text)
-    before = [re.sub(" (timeout|expires) .*? :", " :", element) for element in elements(node)]
-    assert any("198.51.100.9" in element for element in before)
     with serving.traffic():
         time.sleep(0.2)
         proxy.daemon.start()
         serving.hold()
         time.sleep(0.2)
-    assert proxy.daemon.log().count(" rewrote rules ") == len(FAMILIES)
-    assert "replacing a table" not in proxy.daemon.log()
-    assert [re.sub(" (timeout|expires) .*? :", " :", element) for element in elements(node)] == before
+    assert proxy.daemon.log().count(" replacing a table that has other maps or sets ") == len(FAMILIES)
     for family in FAMILIES:
         assert "type filter" not in proxy.tables[family].listing()
 
