@@ -282,7 +282,7 @@ static int probe_sources(const struct prober *p)
     cidr_vec prefixes = {0};
     uint32_t value;
     int result = 0;
-    p->probe->restricted = p->probe->service & CLASS_RESTRICTED;
+    p->probe->restricted = class_of_value(p->probe->service) & CLASS_RESTRICTED;
     if (!p->probe->restricted)
         return 0;
     if (look_up_number(p, SET_SOURCE_LISTS, &value))

@@ -644,7 +644,7 @@ void fake_kernel_ranges(enum family family, const char *name, range_vec *out)
 uint32_t fake_kernel_source_list(const struct frontend *frontend)
 {
     const uint32_t value = fake_kernel_classid("services", frontend);
-    if (!(value & CLASS_RESTRICTED))
+    if (!(class_of_value(value) & CLASS_RESTRICTED))
         return 0;
     return list_of_value(
         fake_kernel_number((enum family)frontend->family, "source_lists", port_of_value(value)));

@@ -36,7 +36,7 @@ static uint64_t access_by(const struct fake_table *table, const struct fake_tabl
     uint64_t sum = 3;
     if (!service)
         return 0;
-    if (!(fake_low(service->data) & CLASS_RESTRICTED))
+    if (!(fake_class(service->data) & CLASS_RESTRICTED))
         return 1;
     list = fake_find_port(lists, "source_lists", fake_port(service->data));
     if (!list)

@@ -115,7 +115,7 @@ static void list_sources(FILE *out, const struct fake_table *table)
 {
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
         const struct fake_element *list = fake_find_port(table, "source_lists", fake_port(e->data));
-        if (!(fake_low(e->data) & CLASS_RESTRICTED))
+        if (!(fake_class(e->data) & CLASS_RESTRICTED))
             continue;
         begin_line(out, "restricted", e);
         hash_table_each (fake_elements(table, "allowed_sources"), const struct fake_element, s) {
