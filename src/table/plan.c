@@ -81,9 +81,7 @@ static bool needs_element(const struct port_entry *port, enum port_part which)
 /* And whether they lead there in the kernel. */
 static bool leads_by_element(const struct port_entry *port, enum port_part which)
 {
-    const bool counts =
-        which == PART_ALL && port->counted && frontend_has_count(port->counted, port);
-    return port->led[which] > (uint32_t)counts;
+    return port->led[which] > (which == PART_ALL ? port->led_counted : 0);
 }
 
 /* Nobody asks for it any more. */
@@ -202,7 +200,8 @@ void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, u
         memset(found->led, 0, sizeof(found->led));
         port->led_affine = found->led_affine;
         port->led_restricted = found->led_restricted;
-        found->led_affine = found->led_restricted = 0;
+        port->led_counted = found->led_counted;
+        found->led_affine = found->led_restricted = found->led_counted = 0;
         port->counted = found->counted;
         found->counted = NULL;
         ruleset_number_port(rs, found, 0);

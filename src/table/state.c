@@ -304,6 +304,8 @@ static void lead(struct ruleset *rs, uint32_t value, bool more)
     for (enum port_part which = 0; which < PARTS; which++)
         if (class_leads_to(class_of_value(value), which))
             port->led[which] += more ? 1 : -1u;
+    if (value_is_counted(value))
+        port->led_counted += more ? 1 : -1u;
     if (class_of_value(value) & CLASS_AFFINE)
         port->led_affine += more ? 1 : -1u;
     if (class_of_value(value) & CLASS_RESTRICTED)

@@ -69,6 +69,7 @@ struct port_entry {
     struct frontend_entry *counted;   /* whose value has N, applied or desired; NULL: none */
     uint32_t n_dirty;                 /* number of dirty ones among them */
     uint32_t led[PARTS];              /* frontends whose applied value leads to the part */
+    uint32_t led_counted;             /* of those, by a count of their own */
     uint32_t led_affine;              /* those with session affinity */
     uint32_t led_restricted;          /* those with source ranges */
     /* Values in the kernel; 0: none. Holds the source list. */
