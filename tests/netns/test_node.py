@@ -113,6 +113,14 @@ def test_health_checks_listen_where_node_ports_answer(lab, tmp_path, family, fla
         proxy.close()
 
 
+def publish_node_port(web: Web, port: int) -> None:
+    service = web.as_service(type="NodePort")
+    service["spec"]["ports"][0]["nodePort"] = port
+    web.proxy.manifests.put("web-service", service)
+    web.put_endpoints(a="ready", b="ready")
+    web.settle("a", "b")
+
+
 def test_node_port_addresses_follow_the_host(lab, tmp_path, family):
     """Elements only, and just those of the address."""
     proxy = Proxy(lab, tmp_path, "--nodeport-addresses", "192.0.2.0/24,2001:db8:1::/64")
@@ -121,11 +129,7 @@ def test_node_port_addresses_follow_the_host(lab, tmp_path, family):
     port = NODE_PORTS[0]
     try:
         proxy.daemon.start()
-        service = web.as_service(type="NodePort")
-        service["spec"]["ports"][0]["nodePort"] = port
-        proxy.manifests.put("web-service", service)
-        web.put_endpoints(a="ready", b="ready")
-        web.settle("a", "b")
+        publish_node_port(web, port)
         before = proxy.shape()
         table = proxy.tables[family]
         for _ in range(3):
@@ -148,11 +152,7 @@ def test_the_node_that_gets_other_addresses_and_goes(lab, tmp_path, family):
     port = NODE_PORTS[0]
     try:
         proxy.daemon.start()
-        service = web.as_service(type="NodePort")
-        service["spec"]["ports"][0]["nodePort"] = port
-        proxy.manifests.put("web-service", service)
-        web.put_endpoints(a="ready", b="ready")
-        web.settle("a", "b")
+        publish_node_port(web, port)
         process = proxy.daemon.process.pid
         address, other = NODE_ADDRESS[family], SECONDARY_ADDRESS[family]
         answers = lambda where: lab.ask(lab.client, where, port, "TCP", 0.5) in ("a", "b")  # noqa: E731

@@ -352,10 +352,6 @@ bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address 
 void ruleset_refuse_localhost(struct ruleset *ruleset, uint8_t protocol, uint16_t port,
                               bool refused)
 {
-    (void)ruleset;
-    (void)protocol;
-    (void)port;
-    (void)refused;
 }
 
 void ruleset_use_hairpin(struct ruleset *ruleset, const struct address *address, bool in_use)
