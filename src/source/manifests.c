@@ -73,6 +73,13 @@ enum manifests_state {
     WHOLE,   /* all files have been read */
 };
 
+/* What was read. */
+struct counts {
+    size_t files;
+    size_t objects[KIND_COUNT];
+    size_t bad; /* of those, undecodable ones */
+};
+
 struct manifests {
     struct object_sink sink;
     char *folder;             /* the watched folder */
@@ -84,7 +91,8 @@ struct manifests {
     unsigned pass; /* counts file reads */
     bool orphans;  /* some objects have no owner yet */
     enum manifests_state state;
-    object_vec first[KIND_COUNT]; /* collected until they are passed on */
+    object_vec first[KIND_COUNT]; /* collected until they are passed on; of these: */
+    struct counts first_counts;
     char *problem;                /* see manifests_problem() */
 
     struct reading_pauses pauses; /* in manifests_open() */
@@ -245,12 +253,6 @@ static void file_free(struct file *file)
     free(file->path);
     free(file);
 }
-
-struct counts {
-    size_t files;
-    size_t objects[KIND_COUNT];
-    size_t bad; /* of those, undecodable ones */
-};
 
 /* For a folder, also logs the number of files. */
 static void log_loaded(bool folder, const char *path, const struct counts *counts)
@@ -510,6 +512,8 @@ static void log_problems(const struct manifests *m, const char *consequence)
 
 static void pass_on(struct manifests *m)
 {
+    log_problems(m, "skipped until it changes");
+    log_loaded(!m->path, m->path ? m->path : m->folder, &m->first_counts);
     m->state = PARTIAL;
     judge(m);
     for (int kind = 0; kind < KIND_COUNT; kind++) {
@@ -518,14 +522,14 @@ static void pass_on(struct manifests *m)
     }
 }
 
-/* Reads all files anew, and passes them on as @mode says. */
+/* Reads all files anew, and passes them on as @mode says: else manifests_begin() does. */
 static int load(struct manifests *m, enum manifests_mode mode, struct error *err)
 {
-    struct counts counts = {0};
+    m->first_counts = (struct counts){.files = 0};
     forget_objects(m);
     vec_each (&m->files, it) {
         struct file *file = *it;
-        enum manifest_result result = read_file(m, file, &counts, err);
+        enum manifest_result result = read_file(m, file, &m->first_counts, err);
         if (result == MANIFEST_GONE)
             error_set(err, "%s", why_missing(file));
         if (result != MANIFEST_OK && mode == MANIFESTS_STRICT)
@@ -534,15 +538,9 @@ static int load(struct manifests *m, enum manifests_mode mode, struct error *err
             file->unlogged = true;
         error_clear(err);
     }
-    if (mode != MANIFESTS_WHOLE)
-        log_problems(m, "skipped until it changes");
     judge(m);
-    if (m->problem && mode == MANIFESTS_WHOLE) {
-        forget_objects(m);
-        return 0;
-    }
-    log_loaded(!m->path, m->path ? m->path : m->folder, &counts);
-    pass_on(m);
+    if (!m->problem || mode != MANIFESTS_WHOLE)
+        pass_on(m);
     return 0;
 }
 
@@ -724,7 +722,6 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
 
 bool manifests_begin(struct manifests *m, bool previous)
 {
-    struct error err = {0};
     if (!m || m->state != WAITING)
         return false;
     if (previous) {
@@ -732,8 +729,7 @@ bool manifests_begin(struct manifests *m, bool previous)
                         "process is active");
         return false;
     }
-    load(m, MANIFESTS_PARTIAL, &err);
-    error_clear(&err);
+    pass_on(m);
     return true;
 }
 
