@@ -93,7 +93,7 @@ struct manifests {
     enum manifests_state state;
     object_vec first[KIND_COUNT]; /* collected until they are passed on; of these: */
     struct counts first_counts;
-    char *problem;                /* see manifests_problem() */
+    char *problem; /* see manifests_problem() */
 
     struct reading_pauses pauses; /* in manifests_open() */
     struct ev_loop *loop;         /* NULL: not following */
