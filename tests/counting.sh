@@ -26,8 +26,8 @@ check() { # NAME COMMAND...
 }
 
 # Adds up what a program made with Check counted.
-count_program() { # NAME OUTPUT STATUS
-    local name=$1 out=$2 status=$3 total bad
+count_program() { # NAME OUTPUT STATUS SECONDS
+    local name=$1 out=$2 status=$3 seconds=$4 total bad
     total=$(sed -n 's/.*Checks: \([0-9]*\), Failures.*/\1/p' "$out" | tail -n 1)
     bad=$(sed -n 's/.*Failures: \([0-9]*\), Errors: \([0-9]*\).*/\1+\2/p' "$out" | tail -n 1)
     if [ -z "$total" ] || { [ "$status" -ne 0 ] && [ "$((bad))" -eq 0 ]; }; then
@@ -40,22 +40,28 @@ count_program() { # NAME OUTPUT STATUS
         cat "$out"
         note FAIL "$name"
     else
-        note pass "$name ($total)"
+        note pass "$name ($total), $seconds s"
     fi
 }
 
 # Runs programs made with Check, two at a time for each CPU: some mostly wait.
 check_programs() { # NAME PROGRAMS COMMAND...
-    local name=$1 programs=$2 program out
+    local name=$1 programs=$2 program out status seconds
     shift 2
     # shellcheck disable=SC2016 # for the inner shell
     xargs -P $((2 * jobs)) -I{} bash -c \
-        'out=$0/$(basename "$1"); shift; "$@" >"$out.out" 2>&1; echo $? >"$out.status"' \
+        'out=$0/$(basename "$1"); shift; SECONDS=0; "$@" >"$out.out" 2>&1; echo $? $SECONDS >"$out.status"' \
         "$logs" {} "$@" {} <<<"$programs"
     for program in $programs; do
         out=$logs/$(basename "$program")
-        count_program "$name $(basename "$program")" "$out.out" "$(cat "$out.status")"
+        read -r status seconds <"$out.status"
+        count_program "$name $(basename "$program")" "$out.out" "$status" "$seconds"
     done
+}
+
+# "netns scenarios IPv4" for "tests/netns/test_scenarios.py -k IPv4".
+item_name() { # ITEM
+    sed 's|^tests/\(.*\)/test_\(.*\)\.py|\1 \2|; s| -k | |' <<<"$1"
 }
 
 run_pytest() { # OUTPUT FILES...
@@ -66,11 +72,12 @@ run_pytest() { # OUTPUT FILES...
 
 # Adds up what a pytest run counted. Skipped tests are listed with their reasons.
 count_pytest() { # NAME OUTPUT STATUS
-    local name=$1 out=$2 status=$3 good bad errors last
+    local name=$1 out=$2 status=$3 good bad errors seconds last
     last=$(tail -n 1 "$out")
     good=$(sed -n 's/.*\b\([0-9]\+\) passed.*/\1/p' <<<"$last")
     bad=$(sed -n 's/.*\b\([0-9]\+\) failed.*/\1/p' <<<"$last")
     errors=$(sed -n 's/.*\b\([0-9]\+\) error.*/\1/p' <<<"$last")
+    seconds=$(sed -n 's/.* in \([0-9]\+\).*s\b.*/\1/p' <<<"$last")
     bad=$((${bad:-0} + ${errors:-0}))
     if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
         bad=1
@@ -82,7 +89,7 @@ count_pytest() { # NAME OUTPUT STATUS
         cat "$out"
         note FAIL "$name"
     else
-        note pass "$name (${good:-0})"
+        note pass "$name (${good:-0}), $seconds s"
     fi
 }
 

@@ -113,6 +113,15 @@ static void take_anonymous(struct item *chain, const char *name, size_t length)
     chain->anonymous = xstrndup(name, length);
 }
 
+static void print_bytes(FILE *out, const uint8_t *bytes, uint32_t length)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (uint32_t i = 0; i < length; i++) {
+        fputc(digits[bytes[i] >> 4], out);
+        fputc(digits[bytes[i] & 15], out);
+    }
+}
+
 /* Prints an attribute. The name of an anonymous set always differs; its contents are compared
  * separately. */
 static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t attribute,
@@ -130,8 +139,7 @@ static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t a
              memcmp(bytes, "__", 2) == 0)
         take_anonymous(chain, (const char *)bytes, length);
     else
-        for (uint32_t i = 0; i < length; i++)
-            fprintf(out, "%02x", bytes[i]);
+        print_bytes(out, bytes, length);
 }
 
 /* Appends a line with all operands of a rule's expressions, the same whichever kernel returned

@@ -89,11 +89,10 @@ TESTS(each_operand_counts, 1 + unit_long(CONFIGS * FAMILY_COUNT - 1))
     begin_all(_i);
     size_t rules = fake_kernel_rules(family), changed = 0;
     ck_assert(same_rules());
-    /* One rule in as many as there are configurations: most rules are in all of them, and in
-     * another one is the turn of others. */
-    const size_t step = CONFIGS + (unit_steps(10) < 10 ? 5 : 0);
-    const size_t turn = (size_t)(_i / FAMILY_COUNT + _i % FAMILY_COUNT * 3);
-    for (size_t rule = turn % step; rule < rules; rule += step)
+    /* One rule in as many as there are tables: most rules are in all of them, and in another one is
+     * the turn of others. */
+    const size_t step = CONFIGS * FAMILY_COUNT;
+    for (size_t rule = (size_t)_i; rule < rules; rule += step)
         changed += change_each_operand(rule);
     ck_assert(same_rules());
     ck_assert_uint_gt(rules, 40);
