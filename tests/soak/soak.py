@@ -76,7 +76,7 @@ def fail_netlink(seed):
     global netlink_fails
     netlink_fails = True
     harness.BINARY = harness.BINARY.parent / "tests" / "kube-nftd-faulty"
-    os.environ["NETLINK_FAULTS"] = f"{random.Random(f'netlink {seed}').randrange(10**6)}/200"
+    os.environ["NETLINK_FAULTS"] = f"{random.Random(f'netlink {seed}').randrange(10**6)}/400"
 
 
 class Life:
