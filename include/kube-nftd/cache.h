@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
+#include "kube-nftd/source.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/host.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>

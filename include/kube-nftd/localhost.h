@@ -12,7 +12,7 @@
 #define KUBE_NFTD_LOCALHOST_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #define KUBE_NFTD_NETLINK_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 
 #include <libmnl/libmnl.h>
 #include <linux/filter.h>

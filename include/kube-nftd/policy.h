@@ -10,6 +10,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/cache.h"
 #include "kube-nftd/model.h"
+#include "kube-nftd/table.h"
 
 #include <stdbool.h>
 #include <stddef.h>

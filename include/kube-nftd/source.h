@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Sources of Kubernetes objects: the API server, over HTTPS, and manifest files. A source decodes
- * objects and passes them to a sink (kube-nftd/model.h). Every source must be closed before the
+ * objects and passes them to a sink. Every source must be closed before the
  * loop ends. Sources log, count and retry their own failures.
  */
 #ifndef KUBE_NFTD_SOURCE_H
@@ -14,6 +14,55 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Receives the objects: the cache, which a source does not know. */
+struct object_sink {
+    void *ctx;
+
+    /* The complete contents of a kind: objects not listed are gone. An object without payload keeps
+     * its known state. The first replace of a kind is its first sync. Takes the objects and leaves
+     * the vector empty. */
+    void (*replace)(void *ctx, enum object_kind kind, object_vec *objects);
+
+    /* One object was added or changed; one without payload is only counted. Takes the object and
+     * leaves it zeroed. */
+    void (*put)(void *ctx, struct object *object);
+
+    /* One object was deleted. Unknown ids are fine. */
+    void (*remove)(void *ctx, enum object_kind kind, const char *id);
+};
+
+/*
+ * Events about objects, for their owners; the API server's source posts them. Reporters call an
+ * event_sink and do not wait; delivery is the sink's concern.
+ */
+
+enum event_type { EVENT_NORMAL, EVENT_WARNING };
+
+/* Pointers are borrowed for the call. */
+struct object_event {
+    enum object_kind kind; /* of the object concerned */
+    const char *id;
+    struct uid uid; /* unknown: looked up for a known Service */
+    enum event_type type;
+    const char *reason; /* one word for programs: "FailedToStartServiceHealthcheck"; static */
+    const char *action; /* the attempted action in one word */
+    const char *note;   /* free text; cut at 1024 bytes */
+    /* Every node would report the same event: post it once. */
+    bool everywhere;
+};
+
+struct event_sink {
+    void *ctx;
+    void (*report)(void *ctx, const struct object_event *event);
+};
+
+/** Reports to @sink, if not NULL. */
+static inline void event_report(const struct event_sink *sink, const struct object_event *event)
+{
+    if (sink)
+        sink->report(sink->ctx, event);
+}
 
 /* Called from within curl: callbacks may only record what they get. */
 struct api_peers_ops {

@@ -14,7 +14,7 @@
 #define KUBE_NFTD_TABLE_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 #include "kube-nftd/netlink.h"
 
 #include <stdbool.h>
@@ -65,6 +65,59 @@ struct ruleset_config {
 };
 
 /* ---- desired state ---- */
+
+/* Routes: the desired state of frontends and of the service ports behind them, as decided by
+ * policy. */
+
+/* Ids of service ports range from 1 to this. */
+#define MOST_ROUTE_ID INT32_MAX
+
+/* How new connections to a frontend are handled. */
+struct route {
+    uint32_t port; /* id of the service port that provides the backends */
+    /* An external IP, load-balancer IP or NodePort rather than a cluster IP. Masqueraded, unless
+     * the traffic policy is Local. */
+    bool external;
+    /* The traffic policy is Local: connections go to local_backends. For external frontends, those
+     * from pods and the host itself go to backends instead (short-circuit). */
+    bool local;
+    /* Session affinity is on. */
+    bool affine;
+    /* Only the port's sources may connect. */
+    bool restricted;
+};
+
+/* The backends of a service port, shared by its frontends. Sorted by backend_compare. */
+struct port_route {
+    const char *service_id; /* "namespace/name", by whose namespace numbers are shared; or NULL */
+    /* Some endpoint on any node can serve. If false, connections are rejected; if true but the
+     * policy is Local and local_backends is empty, they are dropped. */
+    bool has_any;
+    /* Some frontend may use the Cluster set; the local set. */
+    bool needs_cluster, needs_local;
+    const struct backend *backends; /* the Cluster set */
+    size_t n_backends;
+    const struct backend *local_backends;
+    size_t n_local;
+    size_t left_out;           /* further backends, which the port's namespace has no room for */
+    uint32_t affinity_timeout; /* of session affinity, in seconds; 0: none */
+    /* With session affinity: a hash of the Service's uid and name and of the port's name and
+     * protocol, for the next process; 0: unknown. */
+    uint32_t identity;
+    /* Sources that may connect to restricted frontends: disjoint, ascending ranges. NULL: no
+     * frontend is restricted. */
+    const struct address_range *sources;
+    size_t n_sources;
+};
+
+/* Changes to the backends of a service port; the rest of it is unchanged. Several changes of one
+ * backend alternate between adding and removing; the first one changes its current state. */
+struct port_route_change {
+    const struct backend_change *backends; /* of the Cluster set */
+    size_t n_backends;
+    const struct backend_change *local_backends;
+    size_t n_local;
+};
 
 struct ruleset;
 
@@ -327,6 +380,12 @@ void preflight_print(const struct preflight *preflight, FILE *out);
 
 /* Limit of trigger times pending until a sync succeeds; further changes are not sampled. */
 #define SYNC_TRIGGERS_MOST 65536
+
+/* Counts of service ports with endpoints, but none on this node although their internal or external
+ * traffic policy is Local. */
+struct ports_without_local {
+    size_t internal, external;
+};
 
 /* When the change of a slice happened. */
 struct sync_trigger {

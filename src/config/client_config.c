@@ -11,7 +11,7 @@
 #include "kube-nftd/config.h"
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 #include "kube-nftd/values.h"
 
 #include <cjson/cJSON.h>

@@ -13,7 +13,7 @@
 #define KUBE_NFTD_NETLINK_CONNTRACK_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 
 struct conntrack;
 struct nlattr;

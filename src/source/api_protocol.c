@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
+#include "messages.h"
 #include "server_backoff.h"
 
 #include <ctype.h>

@@ -4,6 +4,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 #include "kube-nftd/source.h"
+#include "messages.h"
 
 #include <stdlib.h>
 #include <string.h>

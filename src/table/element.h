@@ -9,7 +9,7 @@
 #define KUBE_NFTD_TABLE_ELEMENT_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 #include "kube-nftd/netlink.h"
 
 #include <stdbool.h>

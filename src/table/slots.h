@@ -8,7 +8,7 @@
 #define KUBE_NFTD_TABLE_SLOTS_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 
 #include <stdbool.h>
 #include <stddef.h>

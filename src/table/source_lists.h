@@ -8,7 +8,7 @@
 #define KUBE_NFTD_TABLE_SOURCE_LISTS_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 #include "plain.h"
 
 struct source_list;

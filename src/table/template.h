@@ -13,7 +13,7 @@
 #define KUBE_NFTD_TABLE_TEMPLATE_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 

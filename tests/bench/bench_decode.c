@@ -7,6 +7,7 @@
  */
 #include "../unit/proto_writer.h"
 
+#include "source/messages.h"
 #include "source/object_reader.h"
 
 #include <time.h>

@@ -7,6 +7,8 @@
 #include "proto_writer.h"
 #include "script.h"
 
+#include "source/messages.h"
+
 #include <cjson/cJSON.h>
 #include <math.h>
 

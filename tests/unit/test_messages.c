@@ -9,6 +9,8 @@
 #include "proto_writer.h"
 #include "unit.h"
 
+#include "source/messages.h"
+
 #define LIMIT ((size_t)1024 * 1024)
 
 /* ---- from bytes to a text of all that they say ---- */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "messages.h"
+
 #include "kube-nftd/model.h"
 
 #include <string.h>

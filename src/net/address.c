@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Addresses, CIDRs, address ranges, frontends and backends, and their text forms. */
 #include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "kube-nftd/net.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
