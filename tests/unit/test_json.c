@@ -10,7 +10,7 @@ static char *read_cut(const struct text *text, size_t cut, size_t step)
     struct seen seen;
     struct error err = {0};
     int result = 0;
-    begin(&seen);
+    begin_reading(&seen);
     for (size_t at = 0, n = cut; at < text->n && result == 0; at += n, n = step) {
         n = n < text->n - at ? n : text->n - at;
         char *piece = xcalloc(n, 1);
@@ -21,7 +21,7 @@ static char *read_cut(const struct text *text, size_t cut, size_t step)
     if (result == 0)
         result = value_reader_finish(seen.reader, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
-    return end(&seen, &err);
+    return end_reading(&seen, &err);
 }
 
 /* The same however it is cut: into two pieces, or into many. */
@@ -102,12 +102,12 @@ COMMAND(count)
     struct seen seen;
     struct error err = {0};
     int result = 0;
-    begin(&seen);
+    begin_reading(&seen);
     seen.counts = true;
     for (size_t at = 0; at < text.n && result == 0; at += 50)
         result =
             value_reader_feed(seen.reader, text.v + at, text.n - at < 50 ? text.n - at : 50, &err);
-    char *why = end(&seen, &err);
+    char *why = end_reading(&seen, &err);
     fprintf(out, "%zu%s%s", seen.n, *why ? " " : "\n", why);
     free(why);
     free(text.v);
@@ -128,12 +128,12 @@ COMMAND(endless)
     struct error err = {0};
     size_t fed = 0;
     limit = 100;
-    begin(&seen);
+    begin_reading(&seen);
     ck_assert_int_eq(value_reader_feed(seen.reader, words, strlen(words), &err), 0);
     while (fed < 1000 && value_reader_feed(seen.reader, "1", 1, &err) == 0)
         fed++;
     ck_assert_msg(fed > 60 && fed <= 100, "%s: %zu bytes", words, fed);
-    char *text = end(&seen, &err);
+    char *text = end_reading(&seen, &err);
     fputs(text, out);
     free(text);
 }

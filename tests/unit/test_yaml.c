@@ -27,13 +27,13 @@ static char *read_yaml(const char *text, size_t piece, int pieces)
     struct error err = {0};
     struct input input = {text, piece, pieces};
     struct seen seen;
-    begin(&seen);
+    begin_reading(&seen);
     int result = yaml_read(seen.reader, give_yaml, &input, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     if (result < 0)
         fprintf(seen.out, "%s\n", err.text);
     error_clear(&err);
-    return end(&seen, &err);
+    return end_reading(&seen, &err);
 }
 
 COMMAND(yaml)
