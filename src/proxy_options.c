@@ -44,8 +44,8 @@ void proxy_configure_ruleset(struct proxy_config *config, enum family family)
     ruleset->counting = ruleset->no_counters ? COUNT_NOTHING : counting[options->count_connections];
     if (ruleset->no_counters && options->count_connections != COUNT_CONNECTIONS_OFF)
         log_warn("daemon",
-                 "family=%s this kernel cannot count in elements of sets (CONFIG_NFT_COUNTER): "
-                 "--count-connections has no effect",
+                 "family=%s this kernel cannot count in elements of sets (CONFIG_NFT_COUNTER, "
+                 "CONFIG_NF_CONNTRACK_MARK): --count-connections has no effect",
                  family_name(family));
 }
 

@@ -42,7 +42,7 @@ struct ruleset_config {
     bool no_fib;      /* the kernel lacks CONFIG_NFT_FIB_IPV4 or _IPV6 and does not know its own
                        * addresses: no short-circuit for the host, and those in service ranges drop */
     bool no_reject;   /* the kernel lacks CONFIG_NFT_REJECT: drops instead */
-    bool no_counters; /* the kernel lacks CONFIG_NFT_COUNTER: elements cannot count */
+    bool no_counters; /* the kernel lacks what counting needs (preflight.c) */
     enum connection_counting counting;
     bool localhost;        /* count connections to NodePorts that loopback addresses do not serve */
     bool owned;            /* create the table with an owner: other programs cannot change it */

@@ -9,7 +9,7 @@
 #define CHAINS_MOST 4096
 #define RULES_MOST 8192
 /* The priority of our chains that translate (nft-templates/base.nft). Of chains with the same one,
- * the one that was made first sees a packet first. */
+ * the one that was made last sees a packet first. */
 #define OUR_PRIORITY (-100)
 
 static bool is_ours(const struct base_chain *chain)

@@ -38,7 +38,7 @@ static const struct feature {
     {"dynset", "elements made by packets (dynset)", "session affinity", NEED_ALWAYS, "Linux 5.4",
      NULL},
     {"counter", "counters of elements (counter)", "counting connections", NEED_COUNTERS,
-     "CONFIG_NFT_COUNTER", NULL},
+     "CONFIG_NFT_COUNTER, CONFIG_NF_CONNTRACK_MARK", NULL},
     {"reject", "reject", "rejecting where no endpoint serves", NEED_REJECT,
      "Linux 5.9, CONFIG_NFT_REJECT_IPV4", "Linux 5.9, CONFIG_NFT_REJECT_IPV6"},
     {"fib", "type of an address (fib)", "recognising packets to this host", NEED_FIB,

@@ -228,6 +228,7 @@ static const struct term terms[] = {
     {"meta priority", META, BOTH(NFT_META_PRIORITY), false},
     {"meta mark", META, BOTH(NFT_META_MARK), false},
     {"ct status", CT, BOTH(NFT_CT_STATUS), false},
+    {"ct mark", CT, BOTH(NFT_CT_MARK), false},
     {"fib saddr type", ADDRESS_TYPE, BOTH(NFTA_FIB_F_SADDR), false},
     {"fib daddr type", ADDRESS_TYPE, BOTH(NFTA_FIB_F_DADDR), false},
     {"numgen random mod", RANDOM, BOTH(0), false},
@@ -295,17 +296,31 @@ static bool read_map(struct reader *r, uint32_t to)
 
 /* ---- statements; @what is from the table below ---- */
 
-static bool read_set_meta(struct reader *r, uint32_t key)
+/* Loads what comes behind "set" into register 1. */
+static bool read_value(struct reader *r)
 {
     uint32_t number;
     if (take_number(r, "", &number)) {
         ADD(r, "immediate", {NFTNL_EXPR_IMM_DREG, NFT_REG_1}, {NFTNL_EXPR_IMM_DATA, number});
-    } else {
-        const size_t words = read_key(r);
-        if (words == 0 || (take(r, "map") ? !read_map(r, NFT_REG_1) : words != 1))
-            return false;
+        return true;
     }
+    const size_t words = read_key(r);
+    return words > 0 && (take(r, "map") ? read_map(r, NFT_REG_1) : words == 1);
+}
+
+static bool read_set_meta(struct reader *r, uint32_t key)
+{
+    if (!read_value(r))
+        return false;
     ADD(r, "meta", {NFTNL_EXPR_META_KEY, key}, {NFTNL_EXPR_META_SREG, NFT_REG_1});
+    return true;
+}
+
+static bool read_set_ct(struct reader *r, uint32_t key)
+{
+    if (!read_value(r))
+        return false;
+    ADD(r, "ct", {NFTNL_EXPR_CT_KEY, key}, {NFTNL_EXPR_CT_SREG, NFT_REG_1});
     return true;
 }
 
@@ -507,6 +522,7 @@ static const struct statement {
 } statements[] = {
     {"meta priority set", read_set_meta, NFT_META_PRIORITY},
     {"meta mark set", read_set_meta, NFT_META_MARK},
+    {"ct mark set", read_set_ct, NFT_CT_MARK},
     {"meta l4proto { tcp, udp, sctp }", read_protocols, NFT_META_L4PROTO},
     {"iifname !=", read_interface, NFT_CMP_NEQ},
     {"iifname", read_interface, NFT_CMP_EQ},

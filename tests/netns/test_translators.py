@@ -2,81 +2,144 @@
 """Beside other programs that translate: hostPorts on addresses that Services have, loaded before and after us; and
 what is theirs in a packet, priority and mark, stays theirs."""
 
+import contextlib
 import itertools
 import re
 
 import pytest
 
-from daemon import FAMILY_TABLE
-from lab import CLIENT_ADDRESS, NODE_ADDRESS, HOST_LENGTH, POD_PORTS
+from daemon import FAMILY_TABLE, HEALTH_PORT
+from lab import CLIENT_ADDRESS, HOST_LENGTH, NODE_ADDRESS, Answer, ask_on
 from scenario import Proxy, Web, running
-from translators import TRANSLATORS, Port
+from translators import TRANSLATORS, Ports
 
-NODE_PORTS = itertools.count(30100)  # each test has its own: entries of UDP outlive a test
+NUMBERS = itertools.count(30100)  # each test has its own: entries of UDP outlive a test
 EXTERNAL = {4: "203.0.113.97", 6: "2001:db8:5::97"}
 POD_NETWORKS = "10.244.0.0/16,fd00:10:244::/48"
-PLACES = ("node port", "external IP", "cluster IP")
+# What every daemon here needs: its harness asks there, and conntrack is not the test's to set.
+KUBE_PROXY = f"""\
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: nftables
+healthzBindAddress: 127.0.0.1:{HEALTH_PORT}
+conntrack: {{maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}
+"""
+COUNTING = ("--cluster-cidr", POD_NETWORKS, "--count-connections", "endpoints")
 
 
 @pytest.fixture
 def detecting(lab, tmp_path):
     """Connections from outside to cluster IPs are masqueraded."""
-    flags = ("--cluster-cidr", POD_NETWORKS, "--count-connections", "endpoints")
-    with running(lab, tmp_path, *flags) as proxy:
+    with running(lab, tmp_path, *COUNTING) as proxy:
         yield proxy
 
 
-def put(web: Web, node_port: int) -> None:
+@pytest.fixture
+def external_ip(lab, family) -> str:
+    """An address that the node has."""
+    lab.node.ip(f"address add {EXTERNAL[family]}/{HOST_LENGTH[family]} dev lo {'nodad' if family == 6 else ''}")
+    yield EXTERNAL[family]
+    lab.node.ip(f"address del {EXTERNAL[family]}/{HOST_LENGTH[family]} dev lo")
+
+
+def put(web: Web, number: int) -> None:
+    """A Service with the node port @number, and with a port @number of its cluster IP."""
     service = web.as_service(type="NodePort", externalIPs=[EXTERNAL[web.family]])
-    service["spec"]["ports"][0]["nodePort"] = node_port
+    (port,) = service["spec"]["ports"]
+    service["spec"]["ports"] = [{**port, "nodePort": number}, {**port, "name": "more", "port": number}]
     web.proxy.manifests.put("web-service", service)
 
 
-def frontend(web: Web, place: str, node_port: int) -> tuple[str, int]:
-    addresses = {"node port": NODE_ADDRESS[web.family], "external IP": EXTERNAL[web.family], "cluster IP": web.address}
-    return addresses[place], node_port if place == "node port" else 80
+def put_pod_a(web: Web) -> None:
+    """As its endpoint, for both ports."""
+    slice = web.as_slice({"a": "ready"})
+    slice["ports"] += [{**port, "name": "more"} for port in slice["ports"]]
+    web.proxy.manifests.put("web-slice", slice)
+    web.settle("a")
+
+
+def counted_endpoints(web: Web) -> set[str]:
+    """The addresses that connections were counted to."""
+    (elements,) = web.proxy.tables[web.family].elements("endpoint_connections")
+    return {element.split(" . ")[1] for element in elements}
 
 
 # Each case with TCP in one family, with UDP in the other.
-CASES = list(itertools.product(TRANSLATORS, ("before", "after"), PLACES))
+CASES = list(itertools.product(TRANSLATORS, ("before", "after")))
 
 
-@pytest.mark.parametrize(("translator", "loaded", "place"), CASES, ids=["-".join(case) for case in CASES])
-def test_host_ports_on_frontends(lab, tmp_path, family, translator, loaded, place):
+@pytest.mark.parametrize(("translator", "loaded"), CASES, ids=["-".join(case) for case in CASES])
+def test_host_ports_on_frontends(lab, tmp_path, family, external_ip, translator, loaded):
     """Where the Service has no endpoints, the container answers, and sees the client: nothing is rejected, and no mark
-    stays. Where it has some, who comes first translates."""
-    proxy = Proxy(lab, tmp_path, "--cluster-cidr", POD_NETWORKS, "--count-connections", "endpoints")
-    protocol = ("TCP", "UDP")[(CASES.index((translator, loaded, place)) + family // 6) % 2]
-    web, node = Web(proxy, family, protocol), lab.node
-    node_port = next(NODE_PORTS)
-    address, port = frontend(web, place, node_port)
-    container = lab.pods["b"].address[family]
-    host_port = Port(family, address, port, protocol.lower(), container, POD_PORTS[0])
-    if place != "node port":
-        node.ip(f"address add {address}/{HOST_LENGTH[family]} dev lo {'nodad' if family == 6 else ''}")
-    try:
+    stays. Where it has some, who comes first translates. A cluster IP is no address of the host, which firewalld does
+    not ask for. What the others translate is not counted."""
+    proxy = Proxy(lab, tmp_path, *COUNTING)
+    protocol = ("TCP", "UDP")[(CASES.index((translator, loaded)) + family // 6) % 2]
+    web, number = Web(proxy, family, protocol), next(NUMBERS)
+    ports = Ports(family, protocol.lower(), [("", number), (external_ip, 80)])
+    container = "b", CLIENT_ADDRESS[family], CLIENT_ADDRESS[family]
+
+    def answers() -> list[Answer]:
+        places = (NODE_ADDRESS[family], number), (external_ip, 80), (web.address, number)
+        return [lab.hail(lab.client, *place, protocol) for place in places]
+
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(proxy.close)
+        at_end.callback(lambda: print(proxy.daemon.last_words()))
         if loaded == "before":
-            TRANSLATORS[translator](node, host_port)
+            TRANSLATORS[translator](lab, ports, at_end)
         proxy.daemon.start()
-        put(web, node_port)
+        put(web, number)
         web.settle()
         if loaded == "after":
-            TRANSLATORS[translator](node, host_port)
-        answer = lab.hail(lab.client, address, port, protocol)
-        assert answer == ("b", CLIENT_ADDRESS[family], CLIENT_ADDRESS[family])
-        web.put_endpoints(a="ready")
-        web.settle("a")
-        answer = lab.hail(lab.client, address, port, protocol)
+            TRANSLATORS[translator](lab, ports, at_end)
+        *of_host, of_cluster_ip = answers()
+        assert of_host == [container, container]
+        assert of_cluster_ip.name == ("b" if translator == "firewalld" else "refused")
+        assert counted_endpoints(web) == set()
+        put_pod_a(web)
+        *of_host, of_cluster_ip = answers()
+        assert of_cluster_ip.name == "a" and of_cluster_ip.seen != CLIENT_ADDRESS[family]
         # firewalld's chains stand behind ours; of two in one place, the one loaded last comes first.
-        if translator != "firewalld" and loaded == "after":
-            assert answer == ("b", CLIENT_ADDRESS[family], CLIENT_ADDRESS[family])
+        if loaded == "after" and translator != "firewalld":
+            assert of_host == [container, container]
         else:
-            assert answer.name == "a" and answer.seen != CLIENT_ADDRESS[family]
-    finally:
-        if place != "node port":
-            node.ip(f"address del {address}/{HOST_LENGTH[family]} dev lo")
-        print(proxy.daemon.last_words())
-        proxy.close()
+            assert all(answer.name == "a" and answer.seen != CLIENT_ADDRESS[family] for answer in of_host)
+        assert counted_endpoints(web) == {lab.pods["a"].address[family]}
+
+
+def test_a_mark_of_both(lab, tmp_path, family, external_ip):
+    """The log warns. Nobody's address is lost, and what is to be masqueraded is."""
+    config = tmp_path / "config.conf"
+    config.write_text(f"{KUBE_PROXY}clusterCIDR: {POD_NETWORKS}\nnftables: {{masqueradeBit: 13}}\n")
+    proxy, number = Proxy(lab, tmp_path, "--config", str(config)), next(NUMBERS)
+    web = Web(proxy, family, "TCP")
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(proxy.close)
+        at_end.callback(lambda: print(proxy.daemon.last_words()))
+        TRANSLATORS["portmap-iptables"](lab, Ports(family, "tcp", [("", number)]), at_end)
+        proxy.daemon.start()
+        assert "masqueradeBit=13 is also the mark of CNI's portmap plugin" in proxy.daemon.log()
+        put(web, number)
+        web.settle()
+        answer = lab.hail(lab.client, NODE_ADDRESS[family], number, "TCP")
+        assert answer == ("b", CLIENT_ADDRESS[family], CLIENT_ADDRESS[family])
+        put_pod_a(web)
+        answer = lab.hail(lab.client, NODE_ADDRESS[family], number, "TCP")
+        assert answer.name == "a" and answer.seen != CLIENT_ADDRESS[family]
+
+
+def test_a_udp_host_port_ends_flows(proxy):
+    """portmap deletes those to its number, whoever's address they are to: these are to a cluster IP."""
+    web = Web(proxy, 4, "UDP")
+    web.publish("a", "c")
+    with contextlib.ExitStack() as at_end:
+        flows = [at_end.enter_context(web.lab.open(web.lab.client, *web.call(), timeout=2)) for _ in range(24)]
+        answers = [ask_on(flow) for flow in flows]
+        assert [ask_on(flow) for flow in flows] == answers
+        TRANSLATORS["portmap-iptables"](web.lab, Ports(4, "udp", [("", 80)]), at_end)
+        again = [ask_on(flow) for flow in flows]
+        assert again != answers and set(again) == {"a", "c"}
 
 
 # What others set before us, and what leaves the node.
@@ -100,6 +163,7 @@ table {ip} fields {{
         type filter hook postrouting priority 150
         iifname "client" meta l4proto udp meta priority 1:77 counter name kept
         iifname "client" meta l4proto udp meta mark & 0x4000 != 0 counter name marked
+        iifname "client" meta l4proto udp ct mark & 0x4000 != 0 counter name marked
     }}
 }}
 """
@@ -111,7 +175,8 @@ def packets(web: Web, name: str) -> int:
 
 
 def load(web: Web, masquerade: str = "") -> None:
-    target = Port(web.family, "", 0, "udp", web.lab.pods["b"].address[web.family], 8080).target
+    pod = web.lab.pods["b"].address[web.family]
+    target = f"[{pod}]:8080" if web.family == 6 else f"{pod}:8080"
     ip = FAMILY_TABLE[web.family]
     web.lab.node.run("nft", "-f", "-", stdin=FIELDS.format(ip=ip, target=target, masquerade=masquerade))
 
@@ -126,7 +191,7 @@ def test_priorities_of_others_stay(detecting, family):
 
 
 def test_no_mark_stays_where_others_masquerade(detecting, family):
-    """Their chain comes first and ends the walk, so ours at 100 sees nothing of the connection."""
+    """Nor in the connection, where endpoints are counted."""
     web, lab = Web(detecting, family, "UDP"), detecting.lab
     web.publish("a")
     load(web, "masquerade")

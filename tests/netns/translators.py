@@ -1,132 +1,158 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What other programs load to publish a port of a container: the rules of CNI's portmap plugin with both of its
-backends, of Podman's netavark and of firewalld, each for one port."""
+"""Other programs that publish a port of a container, which answers as "b": CNI's portmap plugin with iptables and
+Podman's netavark run themselves; of portmap with nftables and of firewalld it is what they loaded (tables/)."""
 
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
 import typing
 
-from lab import Namespace
+import pytest
+
+from daemon import FAMILY_TABLE
+from lab import POD_PORTS, PREFIX_LENGTH, Lab, Namespace, Server
+
+# Debian 12's, which know iptables only. A newer netavark is fetched by newer-nft, beside nft.
+PORTMAP = "/usr/lib/cni/portmap"
+NETAVARK = "/usr/lib/podman/netavark"
+TABLES = pathlib.Path(__file__).with_name("tables")
+# netavark makes the container's network itself.
+NETWORKS = {4: ("10.88.0.0/24", "10.88.0.1", "10.88.0.2"), 6: ("fd00:10:88::/64", "fd00:10:88::1", "fd00:10:88::2")}
+RECORDED_RULE = re.compile(r"^(.*)tcp dport 30099(.*\n)", re.MULTILINE)
 
 
-class Port(typing.NamedTuple):
+class Ports(typing.NamedTuple):
+    """Ports of the host that lead to the first one of the container."""
+
     family: int
-    address: str  # of the host; only portmap's rules name it
-    port: int
     protocol: str
-    container: str
-    container_port: int
-
-    @property
-    def ip(self) -> str:
-        return {4: "ip", 6: "ip6"}[self.family]
-
-    @property
-    def target(self) -> str:
-        return f"[{self.container}]:{self.container_port}" if self.family == 6 else f"{self.container}:{self.container_port}"
+    of: list[tuple[str, int]]  # address, if not all that the host has, and number
 
 
-def portmap_nftables(node: Namespace, port: Port) -> None:
-    masquerade = f"{port.ip} saddr {port.container} {port.ip} daddr {port.container} masquerade"
-    node.run("nft", "-f", "-", stdin=f"""
-        table {port.ip} cni_hostport {{
-            chain hostports {{ }}
-            chain hostip_hostports {{
-                {port.ip} daddr {port.address} {port.protocol} dport {port.port} dnat to {port.target}
-            }}
-            chain prerouting {{
-                type nat hook prerouting priority -100
-                jump hostip_hostports
-                jump hostports
-            }}
-            chain output {{
-                type nat hook output priority -100
-                jump hostip_hostports
-                fib daddr type local jump hostports
-            }}
-            chain masquerading {{
-                type nat hook postrouting priority 100
-                {masquerade}
-            }}
-        }}""")  # fmt: skip
+def newer_netavark() -> str:
+    program = pathlib.Path(os.environ.get("KUBE_NFTD_NEWER_NFT", "")).with_name("netavark")
+    if not program.is_file():
+        pytest.skip("a newer netavark: see tests/netns/newer-nft")
+    return str(program)
 
 
-def portmap_iptables(node: Namespace, port: Port) -> None:
-    dnat = f"-d {port.address} -p {port.protocol} -m {port.protocol} --dport {port.port}"
-    prefix = {4: "ip", 6: "ip6"}[port.family]
-    node.run(f"{prefix}tables-nft-restore", "--noflush", stdin=f"""*nat
-:CNI-HOSTPORT-DNAT - [0:0]
-:CNI-HOSTPORT-SETMARK - [0:0]
-:CNI-HOSTPORT-MASQ - [0:0]
-:CNI-DN-0123456789abcdef01234 - [0:0]
--A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
--A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
--A POSTROUTING -j CNI-HOSTPORT-MASQ
--A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000
--A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
--A CNI-HOSTPORT-DNAT -p {port.protocol} -m multiport --dports {port.port} -j CNI-DN-0123456789abcdef01234
--A CNI-DN-0123456789abcdef01234 -s {port.container} {dnat} -j CNI-HOSTPORT-SETMARK
--A CNI-DN-0123456789abcdef01234 {dnat} -j DNAT --to-destination {port.target}
-COMMIT
-""")  # fmt: skip
+def installed(program: str) -> str:
+    if not pathlib.Path(program).is_file():
+        pytest.skip(f"{program}: see tests/setup test")
+    return program
 
 
-def netavark(node: Namespace, port: Port) -> None:
-    node.run("nft", "-f", "-", stdin=f"""
-        table inet netavark {{
-            chain FORWARD {{
-                type filter hook forward priority 0
-                ct state invalid drop
-                {port.ip} daddr {port.container} ct state related,established accept
-                {port.ip} saddr {port.container} accept
-            }}
-            chain POSTROUTING {{
-                type nat hook postrouting priority 100
-                meta mark & 0x2000 == 0x2000 masquerade
-            }}
-            chain NETAVARK-HOSTPORT-SETMARK {{
-                meta mark set meta mark | 0x2000
-            }}
-            chain nv_dnat {{
-                {port.ip} saddr {port.container} {port.protocol} dport {port.port} jump NETAVARK-HOSTPORT-SETMARK
-                {port.protocol} dport {port.port} dnat {port.ip} to {port.target}
-            }}
-            chain NETAVARK-HOSTPORT-DNAT {{
-                {port.protocol} dport {port.port} jump nv_dnat
-            }}
-            chain PREROUTING {{
-                type nat hook prerouting priority -100
-                fib daddr type local jump NETAVARK-HOSTPORT-DNAT
-            }}
-            chain OUTPUT {{
-                type nat hook output priority -100
-                fib daddr type local jump NETAVARK-HOSTPORT-DNAT
-            }}
-        }}""")  # fmt: skip
+def path_of(namespace: Namespace) -> str:
+    return f"/proc/{os.getpid()}/fd/{namespace.fd}"
 
 
-def firewalld(node: Namespace, port: Port) -> None:
-    """A zone with the target accept and a forward-port."""
-    node.run("nft", "-f", "-", stdin=f"""
-        table inet firewalld {{
-            chain nat_PREROUTING {{
-                type nat hook prerouting priority -90
-                {port.ip} daddr {port.address} {port.protocol} dport {port.port} dnat {port.ip} to {port.target}
-            }}
-            chain nat_POSTROUTING {{
-                type nat hook postrouting priority 110
-            }}
-            chain filter_FORWARD {{
-                type filter hook forward priority 10
-                ct state {{ established, related }} accept
-                ct status dnat accept
-                {port.ip} daddr {port.container} accept
-                reject with icmpx admin-prohibited
-            }}
-        }}""")  # fmt: skip
+# ---- CNI's portmap --------------------------------------------------------------------------------
+
+
+def portmap_iptables(lab: Lab, ports: Ports, at_end: contextlib.ExitStack) -> None:
+    pod = lab.pods["b"]
+    sandbox = path_of(pod.namespace)
+    mappings = [
+        {"hostPort": number, "containerPort": POD_PORTS[0], "protocol": ports.protocol, "hostIP": address}
+        for address, number in ports.of
+    ]
+    address = {"version": str(ports.family), "interface": 0, "address": f"{pod.address[ports.family]}/{PREFIX_LENGTH[ports.family]}"}
+    configuration = {
+        "cniVersion": "0.4.0",
+        "name": "pods",
+        "type": "portmap",
+        "runtimeConfig": {"portMappings": mappings},
+        "prevResult": {
+            "cniVersion": "0.4.0",
+            "interfaces": [{"name": "eth0", "sandbox": sandbox}],
+            "ips": [address],
+        },
+    }
+    environment = {
+        "PATH": os.environ["PATH"], "CNI_COMMAND": "ADD", "CNI_CONTAINERID": "b", "CNI_NETNS": sandbox, "CNI_IFNAME": "eth0",
+        "CNI_PATH": str(pathlib.Path(PORTMAP).parent),
+    }  # fmt: skip
+    lab.node.run(installed(PORTMAP), stdin=json.dumps(configuration), env=environment)
+
+
+# ---- Podman's netavark ----------------------------------------------------------------------------
+
+
+def netavark(lab: Lab, ports: Ports, at_end: contextlib.ExitStack, program: str, driver: str) -> None:
+    subnet, gateway, address = NETWORKS[ports.family]
+    container = Namespace()
+    at_end.callback(container.close)
+    folder = tempfile.mkdtemp(dir="/run")
+    at_end.callback(shutil.rmtree, folder)
+    network = {
+        "name": "podman", "id": "0123456789abcdef" * 4, "driver": "bridge", "network_interface": "podman0",
+        "subnets": [{"subnet": subnet, "gateway": gateway}], "ipv6_enabled": ports.family == 6, "internal": False,
+        "dns_enabled": False, "ipam_options": {"driver": "host-local"},
+    }  # fmt: skip
+    mappings = [
+        {"host_ip": address, "host_port": number, "container_port": POD_PORTS[0], "protocol": ports.protocol, "range": 1}
+        for address, number in ports.of
+    ]
+    options = {
+        "container_id": "fedcba9876543210" * 4,
+        "container_name": "b",
+        "networks": {"podman": {"interface_name": "eth0", "static_ips": [address]}},
+        "network_info": {"podman": network},
+        "port_mappings": mappings,
+    }
+    at_end.callback(lab.node.run, "ip", "link", "del", "podman0")
+    environment = {"PATH": os.environ["PATH"], "NETAVARK_FW": driver}
+    lab.node.run(
+        program, "--config", folder, "setup", path_of(container), stdin=json.dumps(options), env=environment
+    )
+    server = Server(container, "b", POD_PORTS)
+    at_end.callback(server.stop)
+    server.wait_ready()
+
+
+def netavark_nftables(lab: Lab, ports: Ports, at_end: contextlib.ExitStack) -> None:
+    netavark(lab, ports, at_end, newer_netavark(), "nftables")
+
+
+def netavark_iptables(lab: Lab, ports: Ports, at_end: contextlib.ExitStack) -> None:
+    netavark(lab, ports, at_end, installed(NETAVARK), "iptables")
+
+
+# ---- what others load, as it was recorded ----------------------------------------------------------
+
+
+def recorded(lab: Lab, name: str, ports: Ports, has_addresses: bool) -> None:
+    """The rule of the port that was recorded, for each of @ports. Tables of the other family are left out."""
+    ip = FAMILY_TABLE[ports.family]
+    matches = [
+        (f"{ip} daddr {address} " if address and has_addresses else "") + f"{ports.protocol} dport {number}"
+        for address, number in ports.of
+    ]
+    _, *tables = (TABLES / name).read_text().split("\ntable ")
+    for table in tables:
+        if table.split()[0] in (ip, "inet"):
+            rules = RECORDED_RULE.sub(lambda rule: "".join(f"{rule[1]}{match}{rule[2]}" for match in matches), table)
+            assert rules != table
+            lab.node.run("nft", "-f", "-", stdin=f"table {rules}")
+
+
+def portmap_nftables(lab: Lab, ports: Ports, at_end: contextlib.ExitStack) -> None:
+    recorded(lab, "portmap.nft", ports, True)
+
+
+def firewalld(lab: Lab, ports: Ports, at_end: contextlib.ExitStack) -> None:
+    """Its forward-ports have no address."""
+    recorded(lab, "firewalld.nft", ports, False)
 
 
 TRANSLATORS = {
     "portmap": portmap_nftables,
     "portmap-iptables": portmap_iptables,
-    "netavark": netavark,
+    "netavark": netavark_nftables,
+    "netavark-iptables": netavark_iptables,
     "firewalld": firewalld,
 }

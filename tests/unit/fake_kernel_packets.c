@@ -27,7 +27,7 @@ struct packet {
     uint8_t original_port[2];
     char interface[INTERFACE_NAME];
     bool from_host, translated, masqueraded, rejected;
-    uint32_t mark, priority;
+    uint32_t mark, priority, ct_mark;
 };
 
 struct machine {
@@ -138,11 +138,19 @@ static void run_ct(struct machine *m, const struct nftnl_expr *expr)
 {
     const struct packet *packet = &m->packet;
     const uint32_t status = packet->translated ? IPS_DST_NAT : 0;
-    uint32_t key = u32(expr, NFTNL_EXPR_CT_KEY), to = u32(expr, NFTNL_EXPR_CT_DREG);
+    const uint32_t key = u32(expr, NFTNL_EXPR_CT_KEY);
+    if (nftnl_expr_is_set(expr, NFTNL_EXPR_CT_SREG)) {
+        FAKE_ASSERT(key == NFT_CT_MARK);
+        memcpy(&m->packet.ct_mark, place(m, u32(expr, NFTNL_EXPR_CT_SREG), 4), 4);
+        return;
+    }
+    const uint32_t to = u32(expr, NFTNL_EXPR_CT_DREG);
     bool original = nftnl_expr_is_set(expr, NFTNL_EXPR_CT_DIR) &&
                     nftnl_expr_get_u8(expr, NFTNL_EXPR_CT_DIR) == 0;
     if (key == NFT_CT_STATUS)
         store(m, to, &status, sizeof(status));
+    else if (key == NFT_CT_MARK)
+        store(m, to, &packet->ct_mark, sizeof(packet->ct_mark));
     else if (original && (key == NFT_CT_DST || key == NFT_CT_DST_IP || key == NFT_CT_DST_IP6))
         store(m, to, packet->original.bytes, address_length(packet->family));
     else if (original && key == NFT_CT_PROTO_DST)
@@ -354,7 +362,8 @@ static enum fake_fate run_packet(struct machine *m)
     if (!m->packet.from_host && m->packet.family == FAMILY_IPV4)
         m->packet.priority = 0;
     bool leaves = arrives && passes(m, NF_INET_POST_ROUTING);
-    FAKE_ASSERT(!leaves || m->packet.priority == 0); /* the scratch field is put back */
+    /* The scratch fields are put back. */
+    FAKE_ASSERT(!leaves || (m->packet.priority == 0 && m->packet.ct_mark == 0));
     if (leaves)
         return m->packet.translated ? FAKE_BALANCED : FAKE_UNTOUCHED;
     return m->packet.rejected ? FAKE_REJECTED : FAKE_DROPPED;
