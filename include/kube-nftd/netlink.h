@@ -374,6 +374,9 @@ void base_chains_each(size_t most, base_chain_fn fn, void *ctx);
 char *rules_find_bytes(uint8_t family, const char *table, const void *bytes, size_t length,
                        size_t most);
 
+/** The same of the first rule that compares a port with @port. */
+char *rules_find_port(uint8_t family, const char *table, uint16_t port, size_t most);
+
 /* Reads the elements of a set in pieces, on its own socket. The kernel produces each piece on
  * request and finds its place by counting from the start, so a change between two pieces may skip
  * or repeat elements. */

@@ -90,3 +90,12 @@ char *rules_find_bytes(uint8_t family, const char *table, const void *bytes, siz
     dump(NFT_MSG_GETRULE, family, table, on_rule, &walk);
     return walk.chain;
 }
+
+char *rules_find_port(uint8_t family, const char *table, uint16_t port, size_t most)
+{
+    struct {
+        struct nlattr head;
+        uint8_t port[sizeof(port)];
+    } value = {{sizeof(value), NFTA_DATA_VALUE}, {(uint8_t)(port >> 8), (uint8_t)port}};
+    return rules_find_bytes(family, table, &value, sizeof(value), most);
+}

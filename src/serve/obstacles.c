@@ -105,26 +105,33 @@ static void find_translator(void *ctx, const struct base_chain *chain)
     xjoin(&its->text, "%s at %d", chain->name, chain->priority);
 }
 
-/* Names the tables. One whose rules have the address is the first suspect. */
+/* Names the tables. One whose rules have the address is the first suspect, then one that has its
+ * port: a hostPort is for all addresses of the host. */
 static void add_translator(struct explainer *e, const struct translator *it, cJSON *array)
 {
+    const struct frontend *asked = &e->asked;
     const char *family = nfproto_name(it->family);
-    char *chain = e->by_address ? rules_find_bytes(it->family, it->table, e->asked.address.bytes,
-                                                   address_length(e->asked.family), RULES_MOST)
-                                : NULL;
+    char *address = NULL, *port = NULL;
+    if (e->by_address)
+        address = rules_find_bytes(it->family, it->table, asked->address.bytes,
+                                   address_length(asked->family), RULES_MOST);
+    if (e->by_address && !address && asked->port)
+        port = rules_find_port(it->family, it->table, asked->port, RULES_MOST);
     facts_add(facts_append(array), fact_text("family", family), fact_text("table", it->table),
-              fact_text("chains", it->text), fact_text("chainWithAddress", chain));
-    if (chain)
+              fact_text("chains", it->text), fact_text("chainWithAddress", address),
+              fact_text("chainWithPort", port));
+    if (address || port)
         explain_note(e,
-                     "a rule in chain %s of table %s %s has this address: if it translates new "
+                     "a rule in chain %s of table %s %s has this %s: if it translates new "
                      "connections, they do not come to kube-nftd's chains",
-                     chain, family, it->table);
+                     address ? address : port, family, it->table, address ? "address" : "port");
     else
         explain_note(e,
                      "table %s %s has nat chains that see new connections first (%s): what they "
                      "translate does not come to kube-nftd's chains",
                      family, it->table, it->text);
-    free(chain);
+    free(address);
+    free(port);
 }
 
 void explain_surroundings(struct explainer *e)

@@ -767,7 +767,10 @@ def test_nat_chains_of_others(proxy):
         answer = ask(proxy, asked)[1]
         assert any("a rule in chain more of table ip early has this address" in it for it in answer["notes"])
         assert proxy.lab.ask(proxy.lab.client, web.address, 80, "TCP", 0.3) != "a"
-        assert [it["chainWithAddress"] for it in ask(proxy, "10.96.99.99:80")[1]["translators"]].count("more") == 0
+        other = {it["table"]: (it["chainWithAddress"], it["chainWithPort"]) for it in ask(proxy, "10.96.99.99:80")[1]["translators"]}
+        assert other == {"early": (None, "more"), "both": (None, None)}
+        other = {it["table"]: (it["chainWithAddress"], it["chainWithPort"]) for it in ask(proxy, "10.96.99.99:81")[1]["translators"]}
+        assert other == {"early": (None, None), "both": (None, None)}
     finally:
         for table in ("ip late", "ip early", "inet both"):
             node.run(node.nft, f"add table {table}; delete table {table}")

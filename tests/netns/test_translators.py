@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from daemon import FAMILY_TABLE, HEALTH_PORT
+from daemon import FAMILY_TABLE, HEALTH_PORT, call
 from lab import CLIENT_ADDRESS, HOST_LENGTH, NODE_ADDRESS, Answer, ask_on
 from scenario import Proxy, Web, running
 from translators import TRANSLATORS, Ports
@@ -127,6 +127,20 @@ def test_a_mark_of_both(lab, tmp_path, family, external_ip):
         put_pod_a(web)
         answer = lab.hail(lab.client, NODE_ADDRESS[family], number, "TCP")
         assert answer.name == "a" and answer.seen != CLIENT_ADDRESS[family]
+
+
+@pytest.mark.parametrize(
+    ("translator", "chain"), [("portmap-iptables", "CNI-DN-[0-9a-f]+"), ("netavark-iptables", "NETAVARK-[-A-Z0-9]+")]
+)
+def test_explain_names_the_chain(proxy, translator, chain):
+    """That of a hostPort with the number of a node port."""
+    web, number = Web(proxy, 4, "TCP"), next(NUMBERS)
+    put(web, number)
+    put_pod_a(web)
+    with contextlib.ExitStack() as at_end:
+        TRANSLATORS[translator](web.lab, Ports(4, "tcp", [("", number)]), at_end)
+        answer = call(web.lab.node, "explain", str(number))
+    assert re.search(f"a rule in chain {chain} of table ip nat has this port: if it translates", answer.stdout), answer.stdout
 
 
 def test_a_udp_host_port_ends_flows(proxy):
