@@ -33,7 +33,7 @@ extern written_field_vec written_fields;
 #define must(holds, what)                                                                          \
     do {                                                                                           \
         if (!(holds)) {                                                                            \
-            fprintf(stderr, "proto_writer: %s\n", what);                                         \
+            fprintf(stderr, "proto_writer: %s\n", what);                                           \
             abort();                                                                               \
         }                                                                                          \
     } while (0)
