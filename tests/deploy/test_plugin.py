@@ -242,7 +242,8 @@ def test_interrupted(small):
 
 
 @pytest.mark.parametrize("arguments,culprit", [
-    (["explain"], "WHAT is missing"), (["stauts"], "stauts"), (["status", "x"], "unexpected argument: x"), (["--parallel", "0"], "0"),
+    (["explain"], "WHAT is missing"), (["stauts"], "no command stauts: did you mean status?"), (["frobnicate"], "no command frobnicate (see"),
+    (["status", "x"], "unexpected argument: x"), (["--parallel", "0"], "0"),
 ])  # fmt: skip
 def test_mistakes(small, arguments, culprit):
     done = subprocess.run([PLUGIN, *arguments], env=small.environment(), text=True, capture_output=True)
@@ -255,6 +256,32 @@ def test_no_pods(small):
     done = subprocess.run([PLUGIN, "status"], env=small.environment(), text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (2, "") and "no pod has the label app=kube-nftd" in done.stderr
     assert "status" in subprocess.run([PLUGIN, "--help"], text=True, capture_output=True, check=True).stdout
+
+
+def test_errors_that_all_nodes_have_are_told_once(small):
+    """Whoever may not exec into pods gets one line, though the error names the pod."""
+    for pod, _ in small.pods.values():
+        (small.folder / f"{pod}.error").write_text(f'Error from server (Forbidden): pods "{pod}" is forbidden: User "jane" cannot\n')
+    assert small.run("explain", "10.96.0.10:80", status=2) == (
+        'No answer from n000, n001, n002, n003: Error from server (Forbidden): pods "POD" is forbidden: User "jane" cannot\n')  # fmt: skip
+
+
+def test_without_kubectl(small):
+    """Or one that does not reach the cluster."""
+    environment = small.environment() | {"KUBECTL": "kubectl-of-nobody"}
+    done = subprocess.run([PLUGIN, "status"], env=environment, text=True, capture_output=True)
+    assert (done.returncode, done.stdout) == (2, "") and "kubectl-of-nobody is not in PATH" in done.stderr
+    (small.folder / "pods").unlink()
+    done = subprocess.run([PLUGIN, "status"], env=small.environment(), text=True, capture_output=True)
+    assert (done.returncode, done.stdout) == (2, "") and "cannot list the pods: " in done.stderr
+
+
+def test_one_node_without_connections(small):
+    small.pods = {"n000": small.pods["n000"]}
+    small.write_pods()
+    small.answer("pod-n000.top", {"items": []})
+    assert small.run("top").splitlines()[1:] == ["(no connection was counted yet)", "1 of 1 node"]
+    assert small.run("status").splitlines()[-1] == "1 node: 1 well, 0 not well, 0 without an answer"
 
 
 def test_context_and_completion(small):
