@@ -80,7 +80,17 @@ class Refused(Exception):
 def _scope(chart: Path, values: dict, namespace: str) -> dict:
     about = yaml.safe_load((chart / "Chart.yaml").read_text())
     return {"Values": _merge(yaml.safe_load((chart / "values.yaml").read_text()), values),
-            "Release": {"Namespace": namespace}, "Chart": {"AppVersion": about["appVersion"]}}
+            "Release": {"Namespace": namespace, "Name": "a-release", "Service": "Helm"},
+            "Chart": {"AppVersion": about["appVersion"], "Name": about["name"], "Version": about["version"]},
+            "templates": _templates(chart / "templates/_helpers.tpl")}
+
+
+def _templates(file: Path) -> dict[str, str]:
+    """What the file defines, and nothing else but comments."""
+    text = re.sub(r"\{\{-? /\*.*?\*/ -?\}\}\s*", "", file.read_text())
+    found = re.findall(r'(\{\{- define "([^"]+)" -\}\}\s*(.*?)\s*\{\{- end -\}\}\s*)', text, re.DOTALL)
+    assert "".join(whole for whole, _, _ in found) == text
+    return {name: body for _, name, body in found}
 
 
 def notes(chart: Path, values: dict, namespace: str = "kube-system") -> str:
@@ -176,7 +186,10 @@ def _evaluate(action: str, scope: dict, dot: Any) -> str:
     first, *functions = [part.strip() for part in action.split("|")]
     if first.startswith("toYaml "):
         first, functions = first.removeprefix("toYaml "), ["toYaml", *functions]
-    value = _value(first, scope, dot)
+    if called := re.fullmatch(r'include "([^"]+)" \.', first):
+        value = _render(scope["templates"][called[1]], scope)
+    else:
+        value = _value(first, scope, dot)
     for function in functions:
         name, _, argument = function.partition(" ")
         if name == "toYaml":
@@ -185,6 +198,8 @@ def _evaluate(action: str, scope: dict, dot: Any) -> str:
             value = "\n" + re.sub("^", " " * int(argument), value, flags=re.MULTILINE)
         elif name == "quote":
             value = '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+        elif name == "replace":
+            value = value.replace(*argument.replace('"', "").split())
         elif name == "default":
             value = value or _value(argument, scope, dot)
         else:

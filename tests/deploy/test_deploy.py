@@ -90,13 +90,47 @@ def by_name(objects: list[dict]) -> dict[tuple[str, str], dict]:
     return named
 
 
+def labelled(entry: dict) -> list[dict]:
+    """The metadata of an object, and of the pods that it makes."""
+    return [entry["metadata"], *([entry["spec"]["template"]["metadata"]] if entry["kind"] == "DaemonSet" else [])]
+
+
+def without_recommended_labels(objects: list[dict]) -> list[dict]:
+    """The chart alone has all of them."""
+    for metadata in [metadata for entry in objects for metadata in labelled(entry)]:
+        labels = {name: value for name, value in metadata.pop("labels", {}).items()
+                  if not name.startswith(("app.kubernetes.io/", "helm.sh/"))}  # fmt: skip
+        metadata |= {"labels": labels} if labels else {}
+    return objects
+
+
 @pytest.mark.parametrize("options", [[], *([name] for name in OPTIONS), list(OPTIONS)], ids="+".join)
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_chart_and_kustomization_say_the_same(overlay: str, options: list[str]):
     values = OVERLAYS[overlay] | {"clusterCIDR": "none"}
     for name in options:
         values |= OPTIONS[name]
-    assert by_name(helm(CHART, values)) == by_name(kustomize(KUBERNETES / overlay, *options))
+    ours, theirs = (by_name(without_recommended_labels(objects)) for objects in
+                    (helm(CHART, values), kustomize(KUBERNETES / overlay, *options)))  # fmt: skip
+    assert ours == theirs
+
+
+def test_every_object_of_the_chart_has_the_recommended_labels():
+    objects = helm(CHART, {"clusterCIDR": "none", "startupTaint": "a", "podMonitor": True})
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    recommended = {
+        "app.kubernetes.io/name": "kube-nftd", "app.kubernetes.io/instance": "a-release",
+        "app.kubernetes.io/version": about["appVersion"], "app.kubernetes.io/component": "proxy",
+        "app.kubernetes.io/part-of": "kube-nftd", "app.kubernetes.io/managed-by": "Helm",
+    }  # fmt: skip
+    assert len(objects) == 8
+    for entry in objects:
+        first, *of_pods = [metadata["labels"] for metadata in labelled(entry)]
+        assert first.pop("app", "kube-nftd") == "kube-nftd"
+        assert first == recommended | {"helm.sh/chart": f"{about['name']}-{about['version']}"}, entry["metadata"]["name"]
+        assert of_pods in ([], [recommended | {"app": "kube-nftd"}])
+    [daemons] = [entry for entry in objects if entry["kind"] == "DaemonSet"]
+    assert daemons["spec"]["selector"] == {"matchLabels": {"app": "kube-nftd"}}  # it cannot be changed later
 
 
 def test_values_of_the_chart():
