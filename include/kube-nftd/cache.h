@@ -135,6 +135,11 @@ void endpoint_slice_gather(const struct endpoint_slice *slice, const struct serv
 const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice_cache *cache,
                                                      const char *service_id, size_t i);
 
+/** Walks the names of the Services that slices belong to, whether or not these exist: in pieces, as
+ * hash_table_scan(). */
+size_t endpoint_slice_cache_scan(const struct endpoint_slice_cache *cache, size_t cursor,
+                                 void (*take)(void *ctx, const char *service_id), void *ctx);
+
 /** Appends the versions of a Service's slices to @out: its current slices first, then former ones
  * and those whose last version failed to decode. @applied as for object_store_versions(). */
 void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,

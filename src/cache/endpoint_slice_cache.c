@@ -167,6 +167,23 @@ const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice
     return owner && i < owner->members.by_id.n ? owner->members.by_id.v[i] : NULL;
 }
 
+struct scan {
+    void (*take)(void *ctx, const char *service_id);
+    void *ctx;
+};
+
+static void take_owner(void *ctx, void *item)
+{
+    const struct scan *scan = ctx;
+    scan->take(scan->ctx, ((const struct owner *)item)->service_id);
+}
+
+size_t endpoint_slice_cache_scan(const struct endpoint_slice_cache *cache, size_t cursor,
+                                 void (*take)(void *ctx, const char *service_id), void *ctx)
+{
+    return hash_table_scan(&cache->owners, cursor, take_owner, &(struct scan){take, ctx});
+}
+
 /* ---- merging ---- */
 
 void endpoint_slice_gather(const struct endpoint_slice *slice, const struct service_port_ref *ref,

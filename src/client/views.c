@@ -72,9 +72,10 @@ static const struct column list_columns[] = {
     {"STATE",
      "[state=applied?" VIEW_GOOD "][state=pending?" VIEW_DOUBT "][state=claimed?" VIEW_DOUBT
      "][state=no endpoints?" VIEW_DOUBT "][state=rejected?" VIEW_BAD "][state=limited?" VIEW_BAD
-     "][state=lost?" VIEW_BAD "]{state}" VIEW_PLAIN,
+     "][state=lost?" VIEW_BAD "][state=invalid?" VIEW_BAD "][state=no Service?" VIEW_DOUBT
+     "]{state}" VIEW_PLAIN,
      ALWAYS, 0, 0},
-    {"TYPE", "{type}", ALWAYS, 0, 1},
+    {"TYPE", "{type|-}", ALWAYS, 0, 1},
     {"CLUSTER-IP", "{clusterIPs|-}", ALWAYS, 15, 5},
     {"EXTERNAL-IP", "{5:loadBalancerIPs}[loadBalancerIPs?[externalIPs?, ]]{5:externalIPs}", ALWAYS,
      15, 2},
@@ -91,7 +92,8 @@ static const struct column list_columns[] = {
     {0}};
 
 const struct view view_list[] = {{"items", .columns = list_columns}, {0}};
-const struct view view_names[] = {{"items", .line = "{namespace}/{name}"}, {0}};
+/* Without those that only slices name. */
+const struct view view_names[] = {{"items", .line = "[type?{namespace}/{name}]"}, {0}};
 
 /* ---- list endpoints ---- */
 

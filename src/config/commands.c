@@ -24,7 +24,8 @@ static const struct command_spec {
              "any are in NOTE. STATE is applied if the kernel holds all of it; otherwise pending, "
              "rejected (by the kernel), limited (something is left out), claimed (another Service "
              "has an address of it), no endpoints (connections are refused), lost (the table is), "
-             "headless or ExternalName (nothing to do). "
+             "headless or ExternalName (nothing to do), no Service or invalid (only EndpointSlices "
+             "name it, or it cannot be read). "
              "Exit status 0 also if no Service matches.",
      .flags = "namespace all-namespaces output manifests hostname-override metrics-bind-address"},
     {COMMAND_STATUS, "status",

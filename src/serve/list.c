@@ -104,6 +104,15 @@ static struct endpoint_counts count_for_ports(const struct service_state *state)
     return least.serving < SIZE_MAX ? least : (struct endpoint_counts){.all = least.all};
 }
 
+static void add_counts(cJSON *to, struct endpoint_counts n)
+{
+    cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
+    facts_add(endpoints, fact_number("all", n.all), fact_number("ready", n.ready),
+              fact_number("serving", n.serving), fact_number("local", n.local));
+    if (n.most_ready > n.ready)
+        facts_add(endpoints, fact_number("readyMost", n.most_ready));
+}
+
 static void add_endpoints(const struct snapshot *now, const struct service_state *state, cJSON *to)
 {
     const char *id = state->service->id;
@@ -111,11 +120,7 @@ static void add_endpoints(const struct snapshot *now, const struct service_state
         state->service->skipped ? count_in_slices(now, id) : count_for_ports(state);
     if (n.all == 0) /* the slices may have other ports */
         n.all = count_in_slices(now, id).all;
-    cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
-    facts_add(endpoints, fact_number("all", n.all), fact_number("ready", n.ready),
-              fact_number("serving", n.serving), fact_number("local", n.local));
-    if (n.most_ready > n.ready)
-        facts_add(endpoints, fact_number("readyMost", n.most_ready));
+    add_counts(to, n);
 }
 
 static void add_addresses(cJSON *array, enum family family, const struct address *addresses,
@@ -126,13 +131,17 @@ static void add_addresses(cJSON *array, enum family family, const struct address
         facts_append_text(array, "%s", address_format(family, &addresses[i], text));
 }
 
+/* Every Service has them, perhaps empty. */
+static const char *const address_lists[] = {"clusterIPs", "externalIPs", "loadBalancerIPs",
+                                            "ports"};
+
 static void add_frontends(const struct service *service, cJSON *to)
 {
     const struct outside *outside = service_outside(service);
-    cJSON *cluster = cJSON_AddArrayToObject(to, "clusterIPs"),
-          *external = cJSON_AddArrayToObject(to, "externalIPs"),
-          *balancers = cJSON_AddArrayToObject(to, "loadBalancerIPs"),
-          *ports = cJSON_AddArrayToObject(to, "ports");
+    cJSON *cluster = cJSON_AddArrayToObject(to, address_lists[0]),
+          *external = cJSON_AddArrayToObject(to, address_lists[1]),
+          *balancers = cJSON_AddArrayToObject(to, address_lists[2]),
+          *ports = cJSON_AddArrayToObject(to, address_lists[3]);
     for (enum family i = 0; i < FAMILY_COUNT && !service->skipped; i++) {
         add_addresses(cluster, i, &service->cluster_ip[i], service->has_cluster_ip[i]);
         add_addresses(external, i, outside->external_ips[i].v, outside->external_ips[i].n);
@@ -172,6 +181,30 @@ static cJSON *describe(const struct snapshot *now, const struct service_state *s
     return item;
 }
 
+/* The facts about a Service that slices name, but nobody has seen; NULL: it is known. */
+static cJSON *describe_absent(const struct snapshot *now, const char *id)
+{
+    struct object_versions versions;
+    size_t slices = 0;
+    if (policy_find_service(now->policy, id))
+        return NULL;
+    bool invalid = object_store_versions(now->services, id, NULL, &versions) && versions.rejected;
+    cJSON *item = cJSON_CreateObject();
+    facts_add_id(item, id);
+    facts_add(item, fact_text("type", NULL), fact_text("internalTrafficPolicy", NULL),
+              fact_text("externalTrafficPolicy", NULL), fact_number("affinitySeconds", 0));
+    for (size_t i = 0; i < sizeof(address_lists) / sizeof(address_lists[0]); i++)
+        cJSON_AddArrayToObject(item, address_lists[i]);
+    add_counts(item, count_in_slices(now, id));
+    if (now->counting != COUNT_NOTHING)
+        facts_add(item, fact_number("connections", 0));
+    facts_add(item, fact_text("state", invalid ? "invalid" : "no Service"));
+    while (endpoint_slice_cache_at(now->slices, id, slices))
+        slices++;
+    facts_format(item, "note", "%zu EndpointSlice%s it", slices, slices == 1 ? " names" : "s name");
+    return item;
+}
+
 /* NULL if it has no connections. */
 static cJSON *describe_connections(const struct snapshot *now, const struct service_state *state)
 {
@@ -186,9 +219,9 @@ static cJSON *describe_connections(const struct snapshot *now, const struct serv
 
 /* ---- all at once ---- */
 
-static bool is_selected(const char *pattern, const struct service *service)
+static bool is_selected(const char *pattern, const char *service_id)
 {
-    return fnmatch(pattern, service->id, FNM_PATHNAME) == 0;
+    return fnmatch(pattern, service_id, FNM_PATHNAME) == 0;
 }
 
 static cJSON *make_head(const struct snapshot *now, const char *kind)
@@ -205,16 +238,37 @@ static cJSON *list(const struct snapshot *now, const char *pattern, describe_fn 
 {
     cJSON *root = make_head(now, kind), *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(now->policy), const struct service_state, it) {
-        cJSON *facts = is_selected(pattern, it->service) ? item(now, it) : NULL;
+        cJSON *facts = is_selected(pattern, it->service->id) ? item(now, it) : NULL;
         if (facts)
             cJSON_AddItemToArray(items, facts);
     }
     return root;
 }
 
+struct absent {
+    const struct snapshot *now;
+    const char *pattern;
+    cJSON *items;
+};
+
+static void add_absent(void *ctx, const char *service_id)
+{
+    const struct absent *to = ctx;
+    cJSON *facts =
+        is_selected(to->pattern, service_id) ? describe_absent(to->now, service_id) : NULL;
+    if (facts)
+        cJSON_AddItemToArray(to->items, facts);
+}
+
 cJSON *list_services(const struct snapshot *now, const void *pattern)
 {
-    return list(now, pattern, describe, LIST_KIND);
+    cJSON *root = list(now, pattern, describe, LIST_KIND);
+    struct absent to = {now, pattern, cJSON_GetObjectItemCaseSensitive(root, "items")};
+    size_t cursor = 0;
+    do
+        cursor = endpoint_slice_cache_scan(now->slices, cursor, add_absent, &to);
+    while (cursor > 0);
+    return root;
 }
 
 cJSON *list_frontends(const struct snapshot *now, const void *pattern)
@@ -236,8 +290,9 @@ struct walk {
     describe_fn *describe;
     char *pattern; /* owned */
     double begun;  /* clock_monotonic */
-    size_t cursor;
-    bool some, done;
+    enum { WALK_SERVICES, WALK_ABSENT, WALK_DONE } state;
+    size_t cursor; /* in the Services, then in those that only slices name */
+    bool some;
     VEC(char) text; /* the current piece */
     size_t sent;    /* bytes of it */
 };
@@ -249,19 +304,30 @@ static void put(struct walk *walk, char *text)
     free(text);
 }
 
-static void put_service(void *ctx, void *item)
+/* Takes @facts, which may be NULL. */
+static void put_facts(struct walk *walk, cJSON *facts)
 {
-    struct walk *walk = ctx;
-    const struct service_state *state = item;
-    cJSON *facts = is_selected(walk->pattern, state->service)
-                       ? walk->describe(&walk->server->now, state)
-                       : NULL;
     if (!facts)
         return;
     put(walk, xstrdup(walk->some ? ",\n" : "\n"));
     put(walk, facts_print(facts));
     walk->some = true;
     cJSON_Delete(facts);
+}
+
+static void put_service(void *ctx, void *item)
+{
+    struct walk *walk = ctx;
+    const struct service_state *state = item;
+    if (is_selected(walk->pattern, state->service->id))
+        put_facts(walk, walk->describe(&walk->server->now, state));
+}
+
+static void put_absent(void *ctx, const char *service_id)
+{
+    struct walk *walk = ctx;
+    if (is_selected(walk->pattern, service_id))
+        put_facts(walk, describe_absent(&walk->server->now, service_id));
 }
 
 /* Ends the list. The time of the connection counts lets a client compute rates. */
@@ -276,7 +342,23 @@ static void put_end(struct walk *walk)
     put(walk, walk->describe == describe_connections
                   ? xasprintf("\n],\"countedAt\":%.6f}\n", counted_at)
                   : xstrdup("\n]}\n"));
-    walk->done = true;
+    walk->state = WALK_DONE;
+}
+
+static void put_bucket(struct walk *walk)
+{
+    const struct snapshot *now = &walk->server->now;
+    if (walk->state == WALK_SERVICES)
+        walk->cursor =
+            hash_table_scan(policy_services(now->policy), walk->cursor, put_service, walk);
+    else
+        walk->cursor = endpoint_slice_cache_scan(now->slices, walk->cursor, put_absent, walk);
+    if (walk->cursor > 0)
+        return;
+    if (walk->state == WALK_SERVICES && walk->describe == describe)
+        walk->state = WALK_ABSENT;
+    else
+        put_end(walk);
 }
 
 static void make_piece(struct walk *walk)
@@ -285,14 +367,9 @@ static void make_piece(struct walk *walk)
     vec_clear(&walk->text);
     walk->sent = 0;
     server_read(walk->server);
-    while (!walk->done && clock_monotonic() < end) {
-        if (!connections_read(&walk->server->now, walk->begun - COUNTED_SECONDS))
-            continue;
-        walk->cursor = hash_table_scan(policy_services(walk->server->now.policy), walk->cursor,
-                                       put_service, walk);
-        if (walk->cursor == 0)
-            put_end(walk);
-    }
+    while (walk->state != WALK_DONE && clock_monotonic() < end)
+        if (connections_read(&walk->server->now, walk->begun - COUNTED_SECONDS))
+            put_bucket(walk);
     if (walk->text.n == 0)
         put(walk, xstrdup("\n")); /* nothing is selected, and an empty piece would end the body */
 }
@@ -300,7 +377,7 @@ static void make_piece(struct walk *walk)
 static size_t send_piece(void *ctx, char *to, size_t room)
 {
     struct walk *walk = ctx;
-    if (walk->sent == walk->text.n && walk->done)
+    if (walk->sent == walk->text.n && walk->state == WALK_DONE)
         return 0;
     if (walk->sent == walk->text.n)
         make_piece(walk);

@@ -227,9 +227,10 @@ def test_what_is_left_to_others(proxy):
     other["metadata"]["labels"] = {"service.kubernetes.io/service-proxy-name": "somebody"}
     slice = objects.endpoint_slice("other-1", "other", 4, BACKEND, [objects.endpoint("10.244.0.4")])
     proxy.manifests.put("all", named, proxied, other, slice)
-    wait_for(lambda: len(items(proxy)) == 2, "they are known")
+    wait_for(lambda: len(items(proxy)) == 3, "they are known")
     assert {name: it["note"] for name, it in items(proxy).items()} == {
         "default/named": "load balancer by hostname", "default/proxied": "load balancer in mode Proxy",
+        "default/other": "1 EndpointSlice names it",
     }  # fmt: skip
     assert "its load balancer has a hostname: " in run(proxy, "explain", "default/named")
     assert "its load balancer has ipMode Proxy: " in run(proxy, "explain", "default/proxied")
@@ -238,6 +239,37 @@ def test_what_is_left_to_others(proxy):
     named["status"] = {"loadBalancer": {}}
     proxy.manifests.put("all", named, proxied, other, slice)
     wait_for(lambda: items(proxy)["default/named"]["note"] is None, "it is followed")
+
+
+def test_slices_without_a_service(proxy):
+    """They are listed under the name that they have, until it comes: by the daemon and from files."""
+    def put(name, *more):
+        slices = [objects.endpoint_slice(f"{name}-{i}", name, 4, BACKEND, [objects.endpoint(f"10.244.0.{i}", condition)])
+                  for i, condition in ((1, "ready"), (2, "unready"))]  # fmt: skip
+        proxy.manifests.put(name, *slices, *more)
+
+    put("orphan")
+    put("web", objects.service("web", {4: "10.96.8.5"}, HTTP))
+    wait_for(lambda: len(items(proxy)) == 2, "both are known")
+    orphan = {
+        "namespace": "default", "name": "orphan", "type": None, "clusterIPs": [], "externalIPs": [], "loadBalancerIPs": [],
+        "ports": [], "endpoints": {"all": 2, "ready": 1, "serving": 1, "local": 1}, "internalTrafficPolicy": None,
+        "externalTrafficPolicy": None, "affinitySeconds": 0, "state": "no Service", "note": "2 EndpointSlices name it",
+    }  # fmt: skip
+    files = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a")
+    for more, state in ((), "applied"), (files, "computed"):
+        assert items(proxy, "default/orphan", *more) == {"default/orphan": orphan}
+        assert {name: it["state"] for name, it in items(proxy, *more).items()} == {"default/orphan": "no Service", "default/web": state}
+        assert run(proxy, "list", "-o", "name", *more) == "default/web\n"
+    [line] = [line for line in run(proxy, "list").splitlines() if "orphan" in line]
+    assert re.split("  +", line) == ["default/orphan", "no Service", "-", "-", "-", "1/2", "1", "2 EndpointSlices name it"]
+    assert "orphan" not in run(proxy, "list", "endpoints")
+    put("orphan", objects.service("orphan", {4: "10.96.8.7"}, [objects.Port("http", "TCP", 0)]))
+    wait_for(lambda: items(proxy)["default/orphan"]["state"] == "invalid", "its Service has come, but is invalid")
+    put("orphan", objects.service("orphan", {4: "10.96.8.7"}, HTTP))
+    wait_for(lambda: items(proxy)["default/orphan"]["state"] == "applied", "it is valid")
+    put("orphan")
+    wait_for(lambda: items(proxy)["default/orphan"] == orphan, "it is gone")
 
 
 def test_names_that_begin_with_digits(proxy):
