@@ -80,23 +80,23 @@ static int init_only(const struct options *options, struct error *err)
 }
 
 /* Prints what on this host would make right tables useless. */
-static void print_obstacles(void)
+static void print_obstacles(const struct view_style *style)
 {
+    static const struct view view[] = {{"obstacles", .line = "Host  {}"}, {0}};
     const bool families[FAMILY_COUNT] = {true, host_has_ipv6()};
-    cJSON *texts = cJSON_CreateArray();
-    const cJSON *it;
+    cJSON *facts = cJSON_CreateObject(), *texts = cJSON_AddArrayToObject(facts, "obstacles");
     obstacles_find(families, texts);
-    cJSON_ArrayForEach (it, texts)
-        printf("Host  %s\n", it->valuestring);
     if (!texts->child)
-        printf("Host  forwards packets, and no chain drops what no rule accepts\n");
-    cJSON_Delete(texts);
+        facts_append_text(texts, "forwards packets, and no chain drops what no rule accepts");
+    view_print(view, facts, style, stdout);
+    cJSON_Delete(facts);
 }
 
 /* Prints the features of this kernel. -1 if no family can be proxied. */
 static int preflight(struct error *err)
 {
     static const bool families[FAMILY_COUNT] = {true, true};
+    const struct view_style style = view_style(stdout);
     struct preflight preflights[FAMILY_COUNT];
     bool any = false;
     struct nft_socket *socket = nft_socket_open(err);
@@ -104,12 +104,12 @@ static int preflight(struct error *err)
         return -1;
     preflight_run(socket, families, preflights);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        preflight_print(&preflights[i], stdout);
+        preflight_print(&preflights[i], &style, stdout);
         any = any || preflight_passed(&preflights[i]);
         preflight_clear(&preflights[i]);
     }
     nft_socket_close(socket);
-    print_obstacles();
+    print_obstacles(&style);
     fflush(stdout); /* before the error on stderr */
     return any ? 0 : error_set(err, "no family can be proxied on this kernel");
 }

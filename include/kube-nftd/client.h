@@ -19,4 +19,8 @@ typedef cJSON *(*command_compute_fn)(const struct options *options, answer_fn an
  * kube-nftd(8), or -1 with an error. */
 int command_run(const struct options *options, command_compute_fn compute, struct error *err);
 
+/** Prints the features of a family and the kernel's answers, then what follows of those it lacks.
+ */
+void preflight_print(const struct preflight *preflight, const struct view_style *style, FILE *out);
+
 #endif

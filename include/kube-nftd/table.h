@@ -362,9 +362,10 @@ bool preflight_has(const struct preflight *preflight, enum preflight_need need);
  * The caller frees it; NULL if nothing is missing. */
 char *preflight_missing(const struct preflight *preflight);
 
-/** Prints the preflight table: family, feature, option, purpose, and ok or the kernel's message;
- * then the consequences of missing features. */
-void preflight_print(const struct preflight *preflight, FILE *out);
+/** The kernel's answer in words ("ok"), and what follows if it lacks the feature; NULL: nothing.
+ * The caller frees both. */
+char *preflight_answer(const struct preflight_result *result);
+char *preflight_consequence(enum family family, const struct preflight_result *result);
 
 /* ---- sync metrics of one family, as defined by kube-proxy ----
  *

@@ -234,59 +234,20 @@ char *preflight_missing(const struct preflight *preflight)
     return all;
 }
 
-static void print_result(const struct preflight_result *result, FILE *out)
+char *preflight_answer(const struct preflight_result *result)
 {
-    if (result->works && result->why)
-        fprintf(out, "unknown (%s)\n", strerror(result->why));
-    else if (result->works)
-        fputs("ok\n", out);
-    else if (!was_rejected(result))
-        fputs("not tried\n", out);
-    else
-        fprintf(out, "%s (%s)\n", means_missing(result->why) ? "missing" : "failed",
-                strerror(result->why));
+    if (result->works)
+        return result->why ? xasprintf("unknown (%s)", strerror(result->why)) : xstrdup("ok");
+    if (!was_rejected(result))
+        return xstrdup("not tried");
+    return xasprintf("%s (%s)", means_missing(result->why) ? "missing" : "failed",
+                     strerror(result->why));
 }
 
-static void print_table(const struct preflight *preflight, FILE *out)
+char *preflight_consequence(enum family family, const struct preflight_result *result)
 {
-    enum { COLUMNS = 4 };
-    const char *rows[FEATURES + 1][COLUMNS] = {{"FAMILY", "FEATURE", "KERNEL NEEDS", "NEEDED FOR"}};
-    size_t widths[COLUMNS] = {0};
-    for (size_t i = 0; i <= preflight->n; i++) {
-        const struct preflight_result *result = i ? &preflight->results[i - 1] : NULL;
-        if (result)
-            memcpy(rows[i],
-                   ((const char *[]){family_name(preflight->family), result->feature,
-                                     result->config, result->purpose}),
-                   sizeof(rows[i]));
-        for (size_t column = 0; column < COLUMNS; column++)
-            if (widths[column] < strlen(rows[i][column]))
-                widths[column] = strlen(rows[i][column]);
-    }
-    for (size_t i = 0; i <= preflight->n; i++) {
-        for (size_t column = 0; column < COLUMNS; column++)
-            fprintf(out, "%-*s  ", (int)widths[column], rows[i][column]);
-        if (i)
-            print_result(&preflight->results[i - 1], out);
-        else
-            fputs("RESULT\n", out);
-    }
-}
-
-void preflight_print(const struct preflight *preflight, FILE *out)
-{
-    const char *family = family_name(preflight->family);
-    bool complete = true;
-    print_table(preflight, out);
-    fputc('\n', out);
-    for (size_t i = 0; i < preflight->n; i++) {
-        const struct preflight_result *result = &preflight->results[i];
-        if (!was_rejected(result))
-            continue;
-        fprintf(out, "%s without %s (%s): %s\n", family, result->feature, remedy(result),
-                consequences[result->need]);
-        complete = false;
-    }
-    if (complete)
-        fprintf(out, "%s: everything needed is available\n", family);
+    return was_rejected(result)
+               ? xasprintf("%s without %s (%s): %s", family_name(family), result->feature,
+                           remedy(result), consequences[result->need])
+               : NULL;
 }

@@ -11,7 +11,8 @@ from connections import Kept, Steady
 from daemon import FAMILY_TABLE, Daemon, call, http_get, wait_for
 from lab import NODE_ADDRESS, NODE_PORTS, SECONDARY_ADDRESS, Namespace
 from places import FIXED
-from scenario import Proxy, Web
+from scenario import Proxy, Web, running
+from terminal import on_terminal
 
 CHECK_PORT = 30999
 
@@ -212,6 +213,18 @@ SYSCTLS = {
     "nf_conntrack_udp_timeout": (["--conntrack-udp-timeout", "42s"], 42),
     "nf_conntrack_udp_timeout_stream": (["--conntrack-udp-timeout-stream", "0"], None),
 }
+
+
+def test_preflight_on_a_terminal():
+    """It fits; what has no room is named."""
+    namespace = Namespace()
+    try:
+        lines = on_terminal(namespace, 80, "preflight", NO_COLOR="1")
+    finally:
+        namespace.close()
+    assert all(len(line) <= 80 for line in lines), lines
+    assert lines[0].split("  ")[0] == "FAMILY" and lines[0].endswith("RESULT") and lines[1].endswith("  ok")
+    assert [line for line in lines if "columns are too few" in line] == ["(not shown, 80 columns are too few: NEEDED FOR)"] * 2
 
 
 def sysctls(namespace: Namespace) -> dict[str, int]:

@@ -5,6 +5,7 @@
  */
 #include "script.h"
 
+#include "kube-nftd/client.h"
 #include "kube-nftd/table.h"
 #include "table/template.h"
 
@@ -240,7 +241,7 @@ static void print_table(const struct preflight *preflight, bool all, FILE *out)
     char *text = NULL;
     size_t length = 0;
     FILE *table = open_memstream(&text, &length);
-    preflight_print(preflight, table);
+    preflight_print(preflight, &(struct view_style){.width = 0}, table);
     ck_assert_int_eq(fclose(table), 0);
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) && rest;) {
         size_t n = strlen(line);
