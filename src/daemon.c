@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <ev.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,11 @@
 /* How long the first sync waits for optional objects: programming before a late Node object arrives
  * would remove the NodePorts that the previous process left in the table. */
 #define GRACE_SECONDS 30.0
+
+/* How long connections to NodePorts on loopback addresses may go on after a signal, and between two
+ * looks whether any is left. systemd (TimeoutStopSec) and the kubelet wait longer. */
+#define DRAIN_SECONDS 10.0
+#define DRAIN_LOOK_SECONDS 0.05
 
 /* Between two looks at an incomplete kubeconfig. */
 #define KUBECONFIG_SECONDS 1.0
@@ -45,7 +51,8 @@ struct daemon {
     struct proxy *proxy; /* NULL until the server is open */
     struct server *server;
     ev_prepare commit;
-    ev_timer wake, keep_alive, kubeconfig;
+    ev_timer wake, keep_alive, kubeconfig, drain;
+    double drained_by; /* clock_monotonic */
     struct stat kubeconfig_seen;
     ev_signal terminate, interrupt, hangup;
     int config_fd; /* from edits_open(); -1: no --config, or it cannot be watched */
@@ -116,14 +123,47 @@ static void on_wake(struct ev_loop *loop, ev_timer *timer, int events)
     (void)events; /* on_commit() runs next and does the work */
 }
 
+static void on_drain(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    const struct daemon *d = timer->data;
+    const uint64_t left = localhost_stats(d->localhost).connections;
+    (void)events;
+    if (left > 0 && clock_monotonic() < d->drained_by)
+        return;
+    if (left > 0)
+        log_info("daemon", "connections=%" PRIu64 " to loopback NodePorts are closed", left);
+    ev_break(loop, EVBREAK_ALL);
+}
+
+/* Ends the loop: once the connections that this process passes on have ended, if there are any, but
+ * at once when called again. Everything else goes on meanwhile. */
+static void end_loop(struct daemon *d)
+{
+    const uint64_t connections = localhost_stats(d->localhost).connections;
+    if (connections == 0 || ev_is_active(&d->drain)) {
+        ev_break(d->loop, EVBREAK_ALL);
+        return;
+    }
+    log_info("daemon",
+             "connections=%" PRIu64 " to loopback NodePorts may end by themselves within "
+             "seconds=%.0f; another signal closes them",
+             connections, DRAIN_SECONDS);
+    localhost_drain(d->localhost);
+    d->drained_by = clock_monotonic() + DRAIN_SECONDS;
+    ev_timer_init(&d->drain, on_drain, DRAIN_LOOK_SECONDS, DRAIN_LOOK_SECONDS);
+    d->drain.data = d;
+    ev_timer_start(d->loop, &d->drain);
+}
+
 static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
     struct daemon *d = watcher->data;
+    (void)loop;
     (void)events;
     log_info("daemon", "signal=%s: exiting, the tables stay active", strsignal(watcher->signum));
     d->ending = true;
     service_manager_notify(d->service_manager, SERVICE_STOPPING, "Exiting, the tables stay active");
-    ev_break(loop, EVBREAK_ALL);
+    end_loop(d);
 }
 
 static void on_hangup(struct ev_loop *loop, ev_signal *watcher, int events)
@@ -197,10 +237,13 @@ const char *edits_read(int fd)
 static void on_config(struct ev_loop *loop, ev_io *io, int events)
 {
     struct daemon *d = io->data;
+    const char *edited = edits_read(io->fd);
+    (void)loop;
     (void)events;
-    d->config_edited = edits_read(io->fd);
-    if (d->config_edited)
-        ev_break(loop, EVBREAK_ALL);
+    if (!edited || is_ending(d))
+        return;
+    d->config_edited = edited;
+    end_loop(d);
 }
 
 static void watch_config(struct daemon *d)

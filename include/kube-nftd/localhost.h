@@ -25,6 +25,9 @@ struct localhost;
  * is at least 2. NULL with an error if there is no thread. */
 struct localhost *localhost_new(struct ev_loop *loop, size_t most_connections, struct error *err);
 
+/** Closes all listeners for good. Connections go on until they end, or for a while. */
+void localhost_drain(struct localhost *localhost);
+
 /** Closes all connections at once. NULL is allowed. */
 void localhost_free(struct localhost *localhost);
 

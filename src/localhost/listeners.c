@@ -151,12 +151,12 @@ struct target *listener_target(const struct listener *l)
 void listener_renew(struct listener *l)
 {
     const struct target *target = l ? listener_target(l) : NULL;
-    const bool has_endpoints = target && target->backends.n > 0;
+    const bool serves = target && target->backends.n > 0 && !l->thread->ending;
     if (!l)
         return;
-    if (has_endpoints && l->state == LISTENER_IDLE)
+    if (serves && l->state == LISTENER_IDLE)
         open_listener(l);
-    else if (!has_endpoints && l->state != LISTENER_IDLE)
+    else if (!serves && l->state != LISTENER_IDLE)
         enter(l, LISTENER_IDLE, 0);
 }
 

@@ -37,6 +37,14 @@ static void remove_port(struct proxy_thread *thread, const struct command *comma
     listener_renew(listener);
 }
 
+static void close_all(struct proxy_thread *thread)
+{
+    thread->ending = true;
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        for (size_t i = 0; i < PORT_NUMBERS; i++)
+            listener_renew(thread->listeners[family][i]);
+}
+
 static void run_command(struct proxy_thread *thread, const struct command *command)
 {
     switch (command->kind) {
@@ -55,6 +63,9 @@ static void run_command(struct proxy_thread *thread, const struct command *comma
         break;
     case CLOSE:
         listener_free(thread->listeners[command->family][command->number]);
+        break;
+    case DRAIN:
+        close_all(thread);
         break;
     case STOP:
         ev_break(thread->loop, EVBREAK_ALL);
@@ -289,6 +300,11 @@ struct localhost *localhost_new(struct ev_loop *loop, size_t most, struct error 
     clear(localhost);
     free_shared(localhost);
     return NULL;
+}
+
+void localhost_drain(struct localhost *localhost)
+{
+    post(localhost, &(struct command){.kind = DRAIN});
 }
 
 void localhost_free(struct localhost *localhost)

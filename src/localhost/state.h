@@ -117,7 +117,7 @@ struct listener {
 
 #define IDLE_PIPES 64
 
-enum command_kind { SET_PORT, CHANGE_PORT, REMOVE_PORT, LISTEN, CLOSE, STOP };
+enum command_kind { SET_PORT, CHANGE_PORT, REMOVE_PORT, LISTEN, CLOSE, DRAIN, STOP };
 
 struct command {
     enum command_kind kind;
@@ -152,6 +152,7 @@ struct proxy_thread {
     struct connection *free, *draining;
     size_t most, used;  /* connections; the first so many were in use */
     size_t descriptors; /* the rest is for health checks, watches and everything else */
+    bool ending;        /* nobody listens any more */
     struct pipe idle[IDLE_PIPES];
     size_t n_idle;
 };
@@ -177,7 +178,8 @@ struct target *listener_target(const struct listener *listener);
 void listener_set(struct proxy_thread *thread, enum family family, uint16_t number,
                   struct target *target);
 
-/** Opens the listener if its service port has endpoints, else closes it; NULL is allowed. */
+/** Opens the listener if its service port has endpoints, unless all is about to end; else closes
+ * it. NULL is allowed. */
 void listener_renew(struct listener *listener);
 
 /** Closes it, and lets its connections drain. NULL is allowed. */

@@ -529,6 +529,71 @@ def test_draining(served):
     wait_for(lambda: metric(served, "kube_nftd_localhost_connections") == 0, "all have ended")
 
 
+def test_the_end_waits_for_connections(lab, tmp_path, family):
+    """Those that are open; nobody listens for new ones, and everything else goes on."""
+    with running(lab, tmp_path, *ON) as proxy:
+        web, later = NodePort(proxy, family), Web(proxy, family, "TCP")
+        web.publish("a")
+        web.reaches("a")
+        process = proxy.daemon.process
+        with web.open(60) as busy:
+            assert ask_on(busy) == "a"
+            process.send_signal(signal.SIGTERM)
+            wait_for(lambda: web.knock() == "refused", "nobody listens")
+            later.publish("b")  # waits until it is served
+            web.put_endpoints(b="ready")
+            later.put_endpoints(a="ready")
+            later.settle("a")
+            assert web.knock() == "refused" and ask_on(busy) == "a" and process.poll() is None
+        assert process.wait(5) == 0
+        assert "to loopback NodePorts are closed" not in proxy.daemon.log()
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["second-signal", "time"])
+def test_the_end_does_not_wait_for_ever(lab, tmp_path, again):
+    with running(lab, tmp_path, *ON) as proxy:
+        web = NodePort(proxy, 4)
+        web.publish("a")
+        web.reaches("a")
+        process = proxy.daemon.process
+        with web.open(60) as idle:
+            assert ask_on(idle) == "a"
+            begin = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            wait_for(lambda: web.knock() == "refused", "nobody listens")
+            if again:
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            with pytest.raises(ConnectionResetError):
+                idle.recv(1)
+        assert again or time.monotonic() - begin > 9
+        assert ("connections=1 to loopback NodePorts are closed" in proxy.daemon.log()) != again
+
+
+def test_an_edit_of_the_configuration_waits_for_connections(lab, tmp_path):
+    """The daemon ends, so that it is started anew: with status 1, as without connections."""
+    file = tmp_path / "config.conf"
+    file.write_text("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+                    "nodePortAddresses: [localhost]\nfeatureGates: {KubeProxyNFTablesLocalhostNodePorts: true}\n")
+    with contextlib.ExitStack() as stack:
+        proxy = Proxy(lab, tmp_path, "--config", str(file))
+        stack.callback(lambda: lab.node.run(lab.node.nft, "flush", "ruleset"))
+        proxy.daemon.start()
+        stack.callback(proxy.daemon.process.kill)
+        web = NodePort(proxy, 4)
+        web.publish("a")
+        web.reaches("a")
+        with web.open(60) as busy:
+            assert ask_on(busy) == "a"
+            for text in ("# one\n", "# two\n"):
+                with file.open("a") as out:
+                    out.write(text)
+                wait_for(lambda: web.knock() == "refused", "nobody listens")
+            assert ask_on(busy) == "a"
+        assert proxy.daemon.process.wait(5) == 1
+        assert "was written to: exiting" in proxy.daemon.log()
+
+
 # ---- what is not served ---------------------------------------------------------------------------
 
 
