@@ -181,6 +181,18 @@ static void log_node_ports(struct node_info *node, enum family family, bool chan
            "family=%s NodePorts are not served: %s", name, facts->unserved);
 }
 
+/* Health checks are this process's own, so loopback addresses have them, too. */
+static void set_health_addresses(const struct node_info *node, enum family family)
+{
+    const struct node_port_selection *ports = &node->facts[family].ports;
+    address_vec addresses = {0};
+    vec_append(&addresses, ports->addresses.v, ports->addresses.n);
+    if (serves_localhost(node, family))
+        vec_push(&addresses, localhost_address(family));
+    health_set_addresses(node->config.health, family, ports->all, addresses.v, addresses.n);
+    vec_free(&addresses);
+}
+
 /* @always: reports even without a change. */
 static void decide_node_ports(struct node_info *node, enum family family, bool always)
 {
@@ -208,7 +220,7 @@ static void decide_node_ports(struct node_info *node, enum family family, bool a
         return;
     policy_set_node_port_addresses(node->config.policy, family, now.addresses.v, n);
     if (node->config.health && node->config.tables[family])
-        health_set_addresses(node->config.health, family, now.all, now.addresses.v, n);
+        set_health_addresses(node, family);
 }
 
 void node_info_set_host_addresses(void *ctx, enum family family, const address_vec *addresses)

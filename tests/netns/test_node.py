@@ -114,6 +114,24 @@ def test_health_checks_listen_where_node_ports_answer(lab, tmp_path, family, fla
         proxy.close()
 
 
+@pytest.mark.parametrize("addresses,own,loopback", [
+    ("primary", True, False), ("primary,localhost", True, True), ("localhost", False, True), ("127.0.0.2/32,primary", True, False),
+])  # fmt: skip
+def test_health_checks_on_loopback_addresses(lab, tmp_path, family, addresses, own, loopback):
+    """They answer there if the list has these addresses: no feature gate has a part in it."""
+    with running(lab, tmp_path, "--nodeport-addresses", addresses) as proxy:
+        web = Web(proxy, family, "TCP")
+        web.put_service(type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=CHECK_PORT)
+        web.put_endpoints(a="ready")
+        web.settle("a")
+        localhost = {4: "127.0.0.1", 6: "::1"}[family]
+        places = (NODE_ADDRESS[family], own), (localhost, loopback)
+        for place, is_open in places:
+            if is_open:
+                wait_for(lambda: http_get(lab.node, place, CHECK_PORT) is not None, f"it answers on {place}")
+        assert [http_get(lab.node, place, CHECK_PORT) is not None for place, _ in places] == [own, loopback]
+
+
 def publish_node_port(web: Web, port: int) -> None:
     service = web.as_service(type="NodePort")
     service["spec"]["ports"][0]["nodePort"] = port
@@ -197,6 +215,18 @@ def test_preflight():
         namespace.close()
 
 
+def test_preflight_on_a_terminal():
+    """It fits; what has no room is named."""
+    namespace = Namespace()
+    try:
+        lines = on_terminal(namespace, 80, "preflight", NO_COLOR="1")
+    finally:
+        namespace.close()
+    assert all(len(line) <= 80 for line in lines), lines
+    assert lines[0].split("  ")[0] == "FAMILY" and lines[0].endswith("RESULT") and lines[1].endswith("  ok")
+    assert [line for line in lines if "columns are too few" in line] == ["(not shown, 80 columns are too few: NEEDED FOR)"] * 2
+
+
 def test_metrics(proxy):
     Web(proxy, 4, "TCP").publish("a")
     status, headers, body = http_get(proxy.lab.node, "127.0.0.1", 10249, "/metrics")
@@ -213,18 +243,6 @@ SYSCTLS = {
     "nf_conntrack_udp_timeout": (["--conntrack-udp-timeout", "42s"], 42),
     "nf_conntrack_udp_timeout_stream": (["--conntrack-udp-timeout-stream", "0"], None),
 }
-
-
-def test_preflight_on_a_terminal():
-    """It fits; what has no room is named."""
-    namespace = Namespace()
-    try:
-        lines = on_terminal(namespace, 80, "preflight", NO_COLOR="1")
-    finally:
-        namespace.close()
-    assert all(len(line) <= 80 for line in lines), lines
-    assert lines[0].split("  ")[0] == "FAMILY" and lines[0].endswith("RESULT") and lines[1].endswith("  ok")
-    assert [line for line in lines if "columns are too few" in line] == ["(not shown, 80 columns are too few: NEEDED FOR)"] * 2
 
 
 def sysctls(namespace: Namespace) -> dict[str, int]:
