@@ -225,7 +225,7 @@ static void describe_query(struct explainer *e)
         if (other.protocol != e->asked.protocol && policy_find_frontend(e->now->policy, &other))
             explain_note(e, "%s exists for %s", query->text, protocol_name(other.protocol));
     }
-    if (!query->protocol && e->asked.protocol != IPPROTO_TCP)
+    if (!query->protocol && e->asked.protocol && e->asked.protocol != IPPROTO_TCP)
         explain_note(e, "no protocol was given: it exists for %s, not for TCP",
                      protocol_name(e->asked.protocol));
 }

@@ -123,9 +123,14 @@ static bool note_port(struct explainer *e, const struct service *service)
         address_is_loopback(family, &e->asked.address))
         explain_note(e, "connections to it on loopback addresses are counted, and refused unless a "
                         "process of this host listens there");
-    if (is_node_port && service->has_cluster_ip[family])
+    if (is_node_port && service->has_cluster_ip[family] && places)
         explain_note(e, "node port %u belongs to %s, but NodePorts are served on %s only", number,
-                     service->id, places ? places : "no address (--nodeport-addresses)");
+                     service->id, places);
+    else if (is_node_port && service->has_cluster_ip[family])
+        explain_note(e,
+                     "node port %u belongs to %s, but no address for NodePorts is known "
+                     "(--nodeport-addresses)",
+                     number, service->id);
     else if (is_node_port)
         explain_note(e, "node port %u belongs to %s, which has no %s cluster IP", number,
                      service->id, family_name(family));

@@ -307,6 +307,10 @@ def test_ports_that_are_not_served(lab, tmp_path):
         why = "IPv4: NodePorts are not served: no interface of this host has an address in --nodeport-addresses"
         wait_for(lambda: problems(proxy) == [why], lambda: str(problems(proxy)))
         assert run(proxy, "status", status=1).splitlines()[1] == f"  {why}"
+        for words in ("30001", "30001/TCP"):
+            told = json.loads(run(proxy, "explain", words, "-o", "json", status=2))
+            assert told["summary"] == ["No Service has node port 30001 on this node."]
+            assert told["notes"] == ["node port 30001 belongs to default/web, but no address for NodePorts is known (--nodeport-addresses)"]
     finally:
         proxy.close()
 
