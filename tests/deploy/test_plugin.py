@@ -255,7 +255,12 @@ def test_no_pods(small):
     (small.folder / "pods").write_text("")
     done = subprocess.run([PLUGIN, "status"], env=small.environment(), text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (2, "") and "no pod has the label app=kube-nftd" in done.stderr
-    assert "status" in subprocess.run([PLUGIN, "--help"], text=True, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("word", ["--help", "help", "-h"])
+def test_help(word):
+    text = subprocess.run([PLUGIN, word], text=True, capture_output=True, check=True).stdout
+    assert "  explain WHAT" in text and all(len(line) <= 80 for line in text.splitlines())
 
 
 def test_errors_that_all_nodes_have_are_told_once(small):
