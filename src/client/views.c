@@ -29,7 +29,8 @@ static const struct view whole_port[] = {
 
 /* A query for an address abbreviates the other family. */
 static const struct view port[] = {
-    {.line = "[brief?  {endpoints.total} endpoints; ask for the Service to see them]"},
+    {.line = "[brief?  {endpoints.total} endpoint[!endpoints.total=1?s]; ask for the Service to "
+             "see them]"},
     {.line = "[!brief?  picked from   {topology.text}]", .inner = whole_port},
     {0}};
 
@@ -119,7 +120,7 @@ static const struct view endpoints_of_port[] = {{"endpoints.items", .columns = e
 const struct view view_endpoints[] = {
     {"service.ports",
      .line = "Port {name|without a name}: {port}/{protocol}, {family}, {endpoints.total} "
-             "endpoints; {topology.text}",
+             "endpoint[!endpoints.total=1?s]; {topology.text}",
      .inner = endpoints_of_port},
     {0}};
 

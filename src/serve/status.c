@@ -265,20 +265,25 @@ const struct view view_status[] = {
     {.line = "\nNode         {node.name}[node.zone? in zone {node.zone}]"
              "[!node.known?, whose Node object is not known]"
              "[node.known?[!node.zone?, without a zone]]"},
-    {.line = "Objects      {source.services} Services, {source.endpointSlices} EndpointSlices"
-             "[!source.complete?, not complete yet]"
-             "[source.unreadable?, {source.unreadable} invalid objects received]"},
+    {.line =
+         "Objects      {source.services} Service[!source.services=1?s], {source.endpointSlices} "
+         "EndpointSlice[!source.endpointSlices=1?s]"
+         "[!source.complete?, not complete yet]"
+         "[source.unreadable?, {source.unreadable} invalid object[!source.unreadable=1?s] "
+         "received]"},
     {.line = "             from {source.from}"
              "[source.heardSecondsText?, last heard of {source.heardSecondsText} ago]"},
     {"families",
      .line = "Table {family}   [state=applied?" VIEW_GOOD "][!state=applied?" VIEW_BAD
-             "]{state}" VIEW_PLAIN ": {frontends} frontends, {rejected} rejected by the kernel",
+             "]{state}" VIEW_PLAIN
+             ": {frontends} frontend[!frontends=1?s], {rejected} rejected by the kernel",
      .inner = family_lines},
     {.line = "[claimedByOthers?Frontends    {claimedByOthers} are claimed by several Services]"},
     {.line = "[reservedForServer?Frontends    {reservedForServer} are left to the API server]"},
     {.line =
-         "[localhost?Localhost    {localhost.listeners} NodePorts are served, "
-         "{localhost.connections} connections[localhost.unbound?; {localhost.unbound} cannot be "
+         "[localhost?Localhost    {localhost.listeners} NodePort[!localhost.listeners=1?s] served, "
+         "{localhost.connections} connection[!localhost.connections=1?s][localhost.unbound?; "
+         "{localhost.unbound} cannot be "
          "bound: list names the Services]]"},
     {.line = "Conntrack    {conntrack.entries} of {conntrack.limit} entries"},
     {.line = "Memory       {memoryMiB} MiB[logLinesDropped?; {logLinesDropped} log lines were "
