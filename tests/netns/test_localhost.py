@@ -748,10 +748,10 @@ def test_a_taken_port_is_told(served, family):
     words = explain(served, target(web))[1][1]
     assert words == "New connections: not served, cannot listen: Address already in use; this is tried again."
     status = call(served.lab.node, "status").stdout
-    assert "Localhost    0 NodePorts are served, 0 connections; 1 cannot be bound: list names the Services" in status
+    assert "Localhost    0 NodePorts served, 0 connections; 1 cannot be bound: list names the Services" in status
     server.close()
     web.reaches("a")
-    assert "Localhost    1 NodePorts are served, " in call(served.lab.node, "status").stdout
+    assert "Localhost    1 NodePort served, " in call(served.lab.node, "status").stdout
     assert "applied" in call(served.lab.node, "list", f"default/{web.name}").stdout
 
 
