@@ -262,11 +262,12 @@ class Monitor:
 
     def _mark(self, name: str) -> list[str]:
         """Makes an event of its own and reads up to it. At the beginning it is repeated until seen,
-        since nothing else tells that the monitor listens."""
+        since nothing else tells that the monitor listens; ever more rarely, as each has nft read what there is anew."""
         table = f"monitor-{name}"
         before = []
         os.set_blocking(self.process.stdout.fileno(), False)
-        deadline = time.monotonic() + 10
+        pause = 0.01
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             self.namespace.run(self.namespace.nft, f"add table inet {table}; delete table inet {table}")
             for line in iter(self.process.stdout.readline, ""):
@@ -275,5 +276,6 @@ class Monitor:
                 # A mark that was made twice may be reported late.
                 if "inet monitor-" not in line and not line.startswith("#") and line.strip():
                     before.append(line.strip())
-            time.sleep(0.01)
+            time.sleep(pause)
+            pause *= 1.5
         raise AssertionError(f"nft monitor does not report: {before}")
