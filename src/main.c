@@ -102,7 +102,7 @@ static int preflight(struct error *err)
     struct nft_socket *socket = nft_socket_open(err);
     if (!socket)
         return -1;
-    preflight_run(socket, families, preflights);
+    preflight_run(socket, families, true, preflights);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         preflight_print(&preflights[i], &style, stdout);
         any = any || preflight_passed(&preflights[i]);

@@ -40,6 +40,12 @@ int object_source_open(struct object_source *source, struct proxy *proxy, enum m
         address_monitor_new(source->loop, node_info_set_host_addresses, proxy->node, err);
     if (!source->addresses)
         return -1;
+    if (source->options->flowtable_devices) {
+        source->devices = device_monitor_new(source->loop, source->options->flowtable_devices,
+                                             proxy_set_devices, proxy, err);
+        if (!source->devices)
+            return -1;
+    }
     if (source->apiserver) {
         log_info("source", "server=%s node=%s", source->client.server, source->node_name);
         apiserver_watch_peers(source->apiserver, &peers);
@@ -66,6 +72,7 @@ void object_source_close(struct object_source *source)
     client_config_clear(&source->client);
     manifests_free(source->manifests);
     address_monitor_free(source->addresses);
+    device_monitor_free(source->devices);
 }
 
 bool object_source_is_exhausted(const struct object_source *source)

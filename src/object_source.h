@@ -23,6 +23,7 @@ struct object_source {
     struct apiserver *apiserver; /* NULL: files */
     struct reflector *reflectors[KIND_COUNT];
     struct address_monitor *addresses;
+    struct device_monitor *devices;  /* NULL: no --flowtable-devices */
     struct event_recorder *recorder; /* NULL: no events */
     struct startup_taint *startup;   /* NULL: no taint to remove */
     struct event_sink sink;

@@ -84,6 +84,13 @@ static void on_triggered(void *ctx, const struct endpoint_slice *slice, double t
     intern_release(service_id);
 }
 
+void proxy_set_devices(void *ctx, const device_vec *devices)
+{
+    struct proxy *proxy = ctx;
+    each_family (proxy, i)
+        table_set_devices(proxy->tables[i], devices);
+}
+
 void proxy_set_api_server(void *ctx, const struct frontend *peers, size_t n)
 {
     policy_set_api_server(((struct proxy *)ctx)->policy, peers, n);
@@ -148,6 +155,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
         .caches = &proxy->caches,
         .tables = {proxy->tables[0], proxy->tables[1]},
         .flows = config->flows,
+        .flowtables = {proxy->config.rulesets[0].flowtable, proxy->config.rulesets[1].flowtable},
         .counts_localhost = config->options->localhost_node_ports,
         .serves_localhost = {serves(proxy, FAMILY_IPV4), serves(proxy, FAMILY_IPV6)},
         .localhost = config->localhost,

@@ -102,6 +102,9 @@ double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now);
  * false once that family is programmed. */
 bool proxy_has_previous(const struct proxy *proxy);
 
+/** The devices of this host that --flowtable-devices matches: a devices_changed_fn. */
+void proxy_set_devices(void *proxy, const device_vec *devices);
+
 /** Changes to the tables by other programs: callbacks for struct table_monitor_ops of
  * kube-nftd/netlink.h. Later syncs repair them. */
 void proxy_foreign_change(void *proxy, const struct table_change *change);

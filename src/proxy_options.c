@@ -47,6 +47,14 @@ void proxy_configure_ruleset(struct proxy_config *config, enum family family)
                  "family=%s this kernel cannot count in elements of sets (CONFIG_NFT_COUNTER, "
                  "CONFIG_NF_CONNTRACK_MARK): --count-connections has no effect",
                  family_name(family));
+    ruleset->flowtable = options->flowtable_devices && !ruleset->no_flowtable;
+    if (ruleset->no_flowtable && options->flowtable_devices)
+        log_warn(
+            "daemon",
+            "family=%s this kernel has no flowtables that serve here (Linux 5.14 with "
+            "CONFIG_NF_FLOW_TABLE and CONFIG_NFT_FLOW_OFFLOAD has): --flowtable-devices has no "
+            "effect",
+            family_name(family));
 }
 
 bool proxy_serves_localhost(const struct proxy_config *config, enum family family)
@@ -85,6 +93,7 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
     ruleset->no_reject = !preflight_has(preflight, NEED_REJECT);
     ruleset->owned = preflight_has(preflight, NEED_OWNER);
     ruleset->no_counters = !preflight_has(preflight, NEED_COUNTERS);
+    ruleset->no_flowtable = !preflight_has(preflight, NEED_FLOWTABLE);
     if (ruleset->no_fib)
         log_warn(
             "daemon",
@@ -108,7 +117,8 @@ int proxy_check_kernel(struct nft_socket *socket, struct proxy_config *config, s
 {
     struct preflight preflights[FAMILY_COUNT];
     bool any = false;
-    preflight_run(socket, config->families, preflights);
+    preflight_run(socket, config->families, config->options && config->options->flowtable_devices,
+                  preflights);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct preflight *preflight = &preflights[i];
         if (!config->families[i])

@@ -127,6 +127,7 @@ struct options {
     bool masquerade_all;
     enum table_owner table_owner;
     enum count_connections count_connections;
+    char *flowtable_devices;   /* comma-separated names and patterns */
     double audit_period;       /* seconds; 0: no audits */
     int masquerade_bit;        /* of the packet mark */
     bool no_external_ips;      /* from a feature gate, as the next one */

@@ -208,6 +208,17 @@ void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set);
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain);
 void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule);
 
+/** Creates a flowtable without devices; nothing happens if it exists. Deletes it: no rule may use
+ * it any more. */
+void nft_batch_add_flowtable(struct nft_batch *batch, const char *flowtable, int32_t priority);
+void nft_batch_delete_flowtable(struct nft_batch *batch, const char *flowtable);
+
+/** Has an existing flowtable see the packets that arrive by @device, or no longer. One message
+ * each, so that the kernel names the devices that it rejects: ENOENT if there is no such device
+ * (any more). */
+void nft_batch_flowtable_device(struct nft_batch *batch, enum nft_element_op op,
+                                const char *flowtable, const char *device);
+
 /** Adds or deletes one element of @set, a string that must live until the next message for
  * something else, nft_batch_finish() or the commit. @data is NULL for sets and deletions.
  * Consecutive elements of one set share messages. */
@@ -338,10 +349,17 @@ int nft_socket_read_chains(struct nft_socket *socket, enum family family, const 
 
 /* What to dump of a table. */
 struct nft_dump {
-    uint16_t type; /* NFT_MSG_GETCHAIN, NFT_MSG_GETSET, NFT_MSG_GETSETELEM or NFT_MSG_GETRULE */
+    uint16_t type; /* NFT_MSG_GETCHAIN, _GETSET, _GETSETELEM, _GETRULE or _GETFLOWTABLE */
     const char *table;
     const char *set; /* for NFT_MSG_GETSETELEM only */
 };
+
+/** Reads whether @flowtable exists, and passes the names of its devices to @fn. It must not have
+ * more than fit 32 KiB, some 1,600; else it seems to be missing. */
+int nft_socket_read_flowtable(struct nft_socket *socket, enum family family, const char *table,
+                              const char *flowtable, bool *exists,
+                              void (*fn)(void *ctx, const char *device), void *ctx,
+                              struct error *err);
 
 /** Passes each message of a dump to @fn undecoded, for tables of other programs, whose contents
  * libnftnl may not know. @interrupted as in netlink_ask(); the kernel does not report it for
@@ -484,6 +502,10 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
  * A change counts from the next flow_cleaner_run() on. Until then the kernel may have the old rules
  * or the new ones, so a running scan deletes only flows that are stale by both.
  *
+ * Flows of TCP are deleted only if a flowtable forwards them, or did until they were reset, and the
+ * service port that their frontend leads to has not got their backend any more: up to Linux 6.12, a
+ * client that comes again from the same port within ten seconds after a reset would get to it.
+ *
  * Flows of other protocols, other destinations and other network namespaces are not touched.
  */
 
@@ -505,11 +527,13 @@ struct flow_cleaner_stats {
 struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err);
 void flow_cleaner_free(struct flow_cleaner *cleaner);
 
-/** Makes the UDP @frontend lead to the service port @id; 0: no service has it any more. */
+/** Makes @frontend, of UDP, or of TCP where there is a flowtable, lead to the service port @id; 0:
+ * no service has it any more. */
 void flow_cleaner_set(struct flow_cleaner *cleaner, const struct frontend *frontend, uint32_t id);
 
-/** Sets the @n backends in use (sorted by backend_compare, copied) of the UDP service port @id,
- * which is not 0. */
+/** Sets the @n backends that keep their flows (sorted by backend_compare, copied) of the service
+ * port
+ * @id, which is not 0. */
 void flow_cleaner_set_port(struct flow_cleaner *cleaner, enum family family, uint32_t id,
                            const struct backend *in_use, size_t n);
 
@@ -530,6 +554,20 @@ const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *c
                                                     enum family family);
 
 /*
+ * ---- flows that flowtables forward: flowtable_flows.c ----
+ *
+ * On sockets of its own, and best effort.
+ */
+
+struct flowtable_flows {
+    uint64_t n[FAMILY_COUNT]; /* those that are translated */
+    bool estimated;           /* from a part of conntrack's table, which is large */
+};
+
+/** Counts them; takes some milliseconds, however many there are. False: they cannot be counted. */
+bool flowtable_flows(struct flowtable_flows *flows);
+
+/*
  * ---- addresses of this host: address_monitor.c ----
  *
  * The addresses of all interfaces, up or down, except loopback addresses (127.0.0.0/8, ::1) and
@@ -547,5 +585,35 @@ typedef void (*addresses_changed_fn)(void *ctx, enum family family, const addres
 struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_changed_fn changed,
                                             void *ctx, struct error *err);
 void address_monitor_free(struct address_monitor *monitor);
+
+/*
+ * ---- devices of this host: device_monitor.c ----
+ *
+ * The network devices, up or down, whose names match one of some patterns; never loopback.
+ */
+
+struct device_monitor;
+
+/* Zero-padded, so that devices can be compared as bytes. */
+struct device {
+    char name[16]; /* IFNAMSIZ */
+    uint32_t index;
+};
+
+typedef VEC(struct device) device_vec;
+
+/* Gets all matching devices: sorted by name, borrowed. Must not free the monitor. */
+typedef void (*devices_changed_fn)(void *ctx, const device_vec *devices);
+
+/** Reads the devices and follows them on @loop. Reports them before it returns (even if there are
+ * none), then every change, also if a device was replaced by another one of its name, at most ten
+ * times a second. @patterns is as for device_matches(), copied. */
+struct device_monitor *device_monitor_new(struct ev_loop *loop, const char *patterns,
+                                          devices_changed_fn changed, void *ctx, struct error *err);
+void device_monitor_free(struct device_monitor *monitor);
+
+/** Whether @name matches one of @patterns, which are separated by commas; "*" stands for any part
+ * of a name. */
+bool device_matches(const char *patterns, const char *name);
 
 #endif

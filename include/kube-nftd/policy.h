@@ -233,7 +233,8 @@ struct decision {
     backend_vec cluster;      /* the Cluster set, if the port needs it (docs/behaviour.md 3.2) */
     backend_vec local;        /* the Local set, likewise */
     backend_vec hairpins;     /* backends of either set on this node */
-    backend_vec in_use;       /* that keep their flows: endpoint_is_in_use(); UDP only */
+    backend_vec in_use;       /* that keep their flows: of UDP, endpoint_is_in_use(); of TCP, with a
+                               * flowtable, all; else none */
     const range_vec *sources; /* allowed to reach load-balancer IPs; NULL: all, or there are none */
     range_vec wider_sources;
     VEC(uint8_t) sets;
@@ -285,6 +286,7 @@ struct policy_config {
     struct caches *caches;              /* empty; policy follows them */
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct flow_cleaner *flows;         /* notified of stale UDP flows; may be NULL */
+    bool flowtables[FAMILY_COUNT];      /* and of TCP flows, which a flowtable forwards */
     /* NodePorts on loopback addresses: TCP ones are served in these families, by @localhost (NULL:
      * that is decided only); the tables count connections to others. */
     bool counts_localhost, serves_localhost[FAMILY_COUNT];

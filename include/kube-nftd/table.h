@@ -44,6 +44,8 @@ struct ruleset_config {
     bool no_reject;   /* the kernel lacks CONFIG_NFT_REJECT: drops instead */
     bool no_counters; /* the kernel lacks what counting needs (preflight.c) */
     enum connection_counting counting;
+    bool no_flowtable;     /* the kernel lacks flowtables, or old ones forget idle connections */
+    bool flowtable;        /* forward known connections between devices: ruleset_set_devices() */
     bool localhost;        /* count connections to NodePorts that loopback addresses do not serve */
     bool owned;            /* create the table with an owner: other programs cannot change it */
     uint32_t dump_most;    /* with more slots, a read-back fetches them by key; 0: the number from
@@ -159,7 +161,30 @@ void ruleset_refuse_localhost(struct ruleset *ruleset, uint8_t protocol, uint16_
 void ruleset_set_service_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 
+/* The kernel lists no more than some 1,600. */
+#define FLOWTABLE_DEVICES_MOST 1024
+
+/** Sets the devices whose packets the flowtable sees: sorted, copied; of more than the most, the
+ * first ones. For a ruleset with a flowtable. */
+void ruleset_set_devices(struct ruleset *ruleset, const device_vec *devices);
+
 /* ---- applied state ---- */
+
+/* A device that the kernel keeps out of the flowtable. */
+struct device_rejection {
+    struct device device;
+    int why; /* an errno */
+};
+typedef VEC(struct device_rejection) device_rejection_vec;
+
+/* The flowtable; borrowed until the next sync. */
+struct ruleset_flowtable {
+    bool in_use;
+    const device_vec *devices; /* that it has, as of the last change */
+    const device_rejection_vec *rejected;
+    const char *failure; /* why a change waits; NULL: none does */
+};
+struct ruleset_flowtable ruleset_flowtable(const struct ruleset *ruleset);
 
 /* What the table's limits leave out (docs/limits.md). */
 enum ruleset_limit {
@@ -327,7 +352,8 @@ enum preflight_need {
     NEED_FIB,    /* optional: see struct ruleset_config */
     NEED_REJECT,
     NEED_OWNER,
-    NEED_COUNTERS, /* required only to count connections */
+    NEED_COUNTERS,  /* required only to count connections */
+    NEED_FLOWTABLE, /* required only for --flowtable-devices */
 };
 
 /* A feature and the kernel's answer. */
@@ -347,9 +373,9 @@ struct preflight {
     size_t n;
 };
 
-/** Probes all features for the families in use. Always fills in all of @out, with no results for
- * other families; the caller clears it. */
-void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+/** Probes all features for the families in use, flowtables only with @flowtables. Always fills in
+ * all of @out, with no results for other families; the caller clears it. */
+void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT], bool flowtables,
                    struct preflight out[FAMILY_COUNT]);
 void preflight_clear(struct preflight *preflight);
 
@@ -450,6 +476,9 @@ void table_free(struct table *table);
 const struct ruleset *table_ruleset(const struct table *table);
 struct ruleset *table_changing(struct table *table);
 
+/** ruleset_set_devices(), which needs no commit; ignored without a flowtable. */
+void table_set_devices(struct table *table, const device_vec *devices);
+
 /** Sync metrics, for callers that know when changes began. */
 struct sync_metrics *table_syncs(struct table *table);
 
@@ -519,6 +548,7 @@ struct table_view {
     const struct ruleset *ruleset;
     const struct sync_metrics *syncs;
     const struct ruleset_stats *table;
+    struct ruleset_flowtable flowtable;
 };
 
 /** @table NULL: the family is not in use. */

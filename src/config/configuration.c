@@ -415,7 +415,10 @@ cJSON *configuration_tree(const struct configuration *all)
 {
     cJSON *tree = cJSON_CreateObject();
     const struct setting *setting;
-    for (const char *field = ""; (setting = next_field(&field));)
-        put_at(tree, field, setting_json(setting, configuration_of(all, setting)->value));
+    for (const char *field = ""; (setting = next_field(&field));) {
+        const char *value = configuration_of(all, setting)->value;
+        if (!(setting->traits & OMIT_EMPTY) || (value && *value))
+            put_at(tree, field, setting_json(setting, value));
+    }
     return tree;
 }

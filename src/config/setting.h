@@ -34,6 +34,7 @@ enum setting_type {
     SETTING_CLUSTER_CIDR, /* CIDRs, comma-separated */
     /* Lists in a file; as flags, comma-separated entries that are added to earlier ones. */
     SETTING_CIDRS,
+    SETTING_DEVICES,    /* char *, comma-separated; NULL if empty: names with "*" for any part */
     SETTING_NODE_PORTS, /* struct node_port_addresses: CIDRs, "primary", "localhost", "all" */
     SETTING_GATES,      /* NAME=true or NAME=false, the last one wins; a mapping in a file */
     SETTING_VMODULE,    /* PATTERN=VERBOSITY; a later flag replaces an earlier one */
@@ -56,6 +57,7 @@ enum setting_trait {
     ABOVE_ZERO = 8,      /* of durations */
     NOT_EMPTY = 16,      /* the flag must not be empty */
     MAY_BE_NUMBER = 32,  /* a file may have a number; for durations: nanoseconds */
+    OMIT_EMPTY = 64,     /* not in files that are written unless it has a value */
 };
 
 struct setting {

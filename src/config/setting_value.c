@@ -100,6 +100,22 @@ static int check_interface(const char *text, struct error *err)
     return 0;
 }
 
+/* "*" stands for any part of the name. */
+static int check_device(const char *text, struct error *err)
+{
+    size_t length = 0;
+    for (const char *s = text; *s; s++)
+        length += *s != '*';
+    if (length >= IFNAMSIZ)
+        return error_set(err, "\"%s\" is longer than %d bytes, the most for an interface name",
+                         text, IFNAMSIZ - 1);
+    for (const char *s = text; *s; s++)
+        if (!isgraph((unsigned char)*s) || strchr("\"'\\/:;{}[]?,", *s))
+            return error_set(
+                err, "\"%s\" is neither the name of an interface nor a pattern like veth*", text);
+    return *text ? 0 : error_set(err, "\"\" is not the name of an interface");
+}
+
 static int check_cidr(const char *text, struct error *err)
 {
     enum family family;
@@ -147,7 +163,9 @@ static int check_entry(enum setting_type type, const char *entry, struct error *
         return is_pair && equals[1] != '-' && is_integer(equals + 1)
                    ? 0
                    : error_set(err, "\"%s\" is not PATTERN=N", entry);
-    return type == SETTING_NODE_PORTS ? check_node_ports(entry, err) : check_cidr(entry, err);
+    return type == SETTING_NODE_PORTS ? check_node_ports(entry, err)
+           : type == SETTING_DEVICES  ? check_device(entry, err)
+                                      : check_cidr(entry, err);
 }
 
 /* Allows at most one CIDR per family. */
@@ -384,6 +402,7 @@ char *setting_read_json(const struct setting *s, const cJSON *json, struct error
         [SETTING_DURATION] = {cJSON_String, "a duration like \"30s\""},
         [SETTING_SECONDS] = {cJSON_String, "a duration like \"30s\""},
         [SETTING_CIDRS] = {cJSON_Array, "a list"},
+        [SETTING_DEVICES] = {cJSON_Array, "a list"},
         [SETTING_NODE_PORTS] = {cJSON_Array, "a list"},
         [SETTING_GATES] = {cJSON_Object, "a mapping"},
         [SETTING_VMODULE] = {cJSON_Array, "a list"},
@@ -554,6 +573,6 @@ void setting_store(const struct setting *s, const char *value, struct options *o
 
 void setting_clear(const struct setting *s, struct options *options)
 {
-    if (s->offset != 0 && s->type <= SETTING_LISTEN)
+    if (s->offset != 0 && (s->type <= SETTING_LISTEN || s->type == SETTING_DEVICES))
         free(*(char **)(void *)((char *)options + s->offset));
 }

@@ -89,6 +89,11 @@ const struct setting settings[] = {
      .standard = "off", .choices = "off, services, endpoints", .value = "off|services|endpoints",
      .help = "count new connections in the kernel, for top, list -o wide and metrics: by Service, "
              "or by Service and endpoint"},
+    {GROUP_TRAFFIC, "flowtable-devices", "flowtableDevices", SETTING_DEVICES, AT(flowtable_devices),
+     .value = "PATTERN,...", .traits = BESIDE_FILE | OMIT_EMPTY,
+     .help = "devices whose packets of known TCP and UDP connections to Services the kernel "
+             "forwards by a flowtable, past routing, conntrack and the chains of all programs: "
+             "names, or patterns like veth*; may be given several times. Needs Linux 5.14"},
     {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, AT(no_external_ips),
      .value = "NAME=BOOL,...",
      .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services. "

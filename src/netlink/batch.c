@@ -10,6 +10,7 @@
 #include <libnftnl/set.h>
 #include <libnftnl/table.h>
 #include <libnftnl/udata.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
@@ -236,6 +237,48 @@ void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule)
     struct nlmsghdr *message = new_object(batch, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
     nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, batch->table);
     nftnl_rule_nlmsg_build_payload(message, rule);
+    end_message(batch, message);
+}
+
+/* ---- flowtables ---- */
+
+static struct nlmsghdr *new_in_flowtable(struct nft_batch *batch, uint16_t type, uint16_t flags,
+                                         const char *flowtable)
+{
+    struct nlmsghdr *message = new_in_table(batch, type, flags);
+    put_text(message, NFTA_FLOWTABLE_NAME, flowtable);
+    return message;
+}
+
+void nft_batch_add_flowtable(struct nft_batch *batch, const char *flowtable, int32_t priority)
+{
+    struct nlmsghdr *message =
+        new_in_flowtable(batch, NFT_MSG_NEWFLOWTABLE, NLM_F_CREATE, flowtable);
+    struct nlattr *hook = begin_nest(message, NFTA_FLOWTABLE_HOOK);
+    put_number(message, NFTA_FLOWTABLE_HOOK_NUM, htonl(NF_NETDEV_INGRESS));
+    put_number(message, NFTA_FLOWTABLE_HOOK_PRIORITY, htonl((uint32_t)priority));
+    end_nest(message, hook);
+    end_message(batch, message);
+}
+
+void nft_batch_delete_flowtable(struct nft_batch *batch, const char *flowtable)
+{
+    end_message(batch, new_in_flowtable(batch, NFT_MSG_DELFLOWTABLE, 0, flowtable));
+}
+
+/* Without the hook's number and priority: a flowtable that another program made with another one
+ * serves as well, and one that is gone is not created. */
+void nft_batch_flowtable_device(struct nft_batch *batch, enum nft_element_op op,
+                                const char *flowtable, const char *device)
+{
+    struct nlmsghdr *message =
+        op == ELEMENT_ADD ? new_in_flowtable(batch, NFT_MSG_NEWFLOWTABLE, NLM_F_CREATE, flowtable)
+                          : new_in_flowtable(batch, NFT_MSG_DELFLOWTABLE, 0, flowtable);
+    struct nlattr *hook = begin_nest(message, NFTA_FLOWTABLE_HOOK);
+    struct nlattr *devices = begin_nest(message, NFTA_FLOWTABLE_HOOK_DEVS);
+    put_text(message, NFTA_DEVICE_NAME, device);
+    end_nest(message, devices);
+    end_nest(message, hook);
     end_message(batch, message);
 }
 

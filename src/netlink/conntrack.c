@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <linux/in.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <string.h>
@@ -19,11 +21,15 @@
 /* Bit of CTA_FILTER_ORIG_FLAGS: compare the protocol. The UAPI headers lack it. */
 #define FILTER_PROTOCOL (1 << 3)
 
+/* The seconds that the kernel gives an entry of TCP after a reset. */
+#define AFTER_RESET 10
+
 struct conntrack {
     struct mnl_socket *nl; /* counts and deletes */
     uint32_t sequence;
     struct netlink_reply scan; /* without a socket: no scan runs */
     enum family family;        /* of the scan */
+    bool tcp;
     conntrack_flow_fn fn;
     void *ctx;
     char *deletions; /* requests */
@@ -116,18 +122,19 @@ static void index_nest(const struct nlattr *nest, const struct nlattr **found, u
     index_attributes(nest ? nest + 1 : NULL, nest ? nest->nla_len - sizeof(*nest) : 0, found, n);
 }
 
-/* False if @nest is not UDP. */
-static bool read_tuple(const struct nlattr *nest, enum family family, struct conntrack_tuple *tuple)
+/* False if @nest is of another protocol. */
+static bool read_tuple(const struct nlattr *nest, enum family family, uint8_t protocol,
+                       struct conntrack_tuple *tuple)
 {
     const struct nlattr *parts[CTA_TUPLE_PROTO + 1], *ip[CTA_IP_V6_DST + 1],
         *proto[CTA_PROTO_DST_PORT + 1];
     struct backend *source = &tuple->source, *destination = &tuple->destination;
     bool v4 = family == FAMILY_IPV4;
     size_t length = address_length(family);
-    uint8_t protocol;
+    uint8_t its;
     index_nest(nest, parts, CTA_TUPLE_PROTO + 1);
     index_nest(parts[CTA_TUPLE_PROTO], proto, CTA_PROTO_DST_PORT + 1);
-    if (!netlink_copy(proto[CTA_PROTO_NUM], &protocol, sizeof(protocol)) || protocol != IPPROTO_UDP)
+    if (!netlink_copy(proto[CTA_PROTO_NUM], &its, sizeof(its)) || its != protocol)
         return false;
     index_nest(parts[CTA_TUPLE_IP], ip, CTA_IP_V6_DST + 1);
     if (!netlink_copy(proto[CTA_PROTO_SRC_PORT], &source->port, sizeof(source->port)) ||
@@ -140,7 +147,21 @@ static bool read_tuple(const struct nlattr *nest, enum family family, struct con
     return true;
 }
 
-/* Passes on a UDP flow of the family; ignores other entries. */
+/* Whether an entry, if it is of TCP, is one of a flowtable: the kernel tells no time-out of those
+ * that it forwards. One that was reset has little left, but the state of before: what the flowtable
+ * forwarded is not known to conntrack, so that the reset seems to be out of order. */
+static bool is_of_flowtable(const struct nlattr *const *found)
+{
+    const struct nlattr *tcp = netlink_inside(found[CTA_PROTOINFO], CTA_PROTOINFO_TCP);
+    uint8_t state;
+    if (netlink_number(found[CTA_STATUS], 0) & IPS_OFFLOAD)
+        return true;
+    return netlink_number(found[CTA_TIMEOUT], UINT32_MAX) <= AFTER_RESET &&
+           netlink_copy(netlink_inside(tcp, CTA_PROTOINFO_TCP_STATE), &state, sizeof(state)) &&
+           state == TCP_CONNTRACK_ESTABLISHED;
+}
+
+/* Passes on a flow of the family that is scanned for; ignores other entries. */
 static int on_entry(const struct nlmsghdr *message, void *data)
 {
     struct conntrack *c = data;
@@ -151,10 +172,14 @@ static int on_entry(const struct nlmsghdr *message, void *data)
         return MNL_CB_OK;
     index_attributes(header + 1, mnl_nlmsg_get_payload_len(message) - sizeof(*header), found,
                      CTA_ZONE + 1);
-    struct conntrack_flow flow = {c->family, .tuple = found[CTA_TUPLE_ORIG],
+    struct conntrack_flow flow = {c->family, IPPROTO_UDP, .tuple = found[CTA_TUPLE_ORIG],
                                   .zone = found[CTA_ZONE], .id = found[CTA_ID]};
-    if (read_tuple(flow.tuple, c->family, &flow.original) &&
-        read_tuple(found[CTA_TUPLE_REPLY], c->family, &flow.reply))
+    bool is_one = read_tuple(flow.tuple, c->family, flow.protocol, &flow.original);
+    if (!is_one && c->tcp && is_of_flowtable(found)) {
+        flow.protocol = IPPROTO_TCP;
+        is_one = read_tuple(flow.tuple, c->family, flow.protocol, &flow.original);
+    }
+    if (is_one && read_tuple(found[CTA_TUPLE_REPLY], c->family, flow.protocol, &flow.reply))
         c->fn(c->ctx, &flow);
     return MNL_CB_OK;
 }
@@ -213,7 +238,7 @@ struct conntrack_deletions conntrack_take_deletions(struct conntrack *c)
 
 /* ---- scans ---- */
 
-int conntrack_scan_begin(struct conntrack *c, enum family family, bool filtered,
+int conntrack_scan_begin(struct conntrack *c, enum family family, bool filtered, bool tcp,
                          conntrack_flow_fn fn, void *ctx, struct error *err)
 {
     conntrack_scan_end(c);
@@ -228,12 +253,13 @@ int conntrack_scan_begin(struct conntrack *c, enum family family, bool filtered,
                                      .ctx = c};
     c->deletions = xcalloc(1, BUFFER_SIZE);
     c->family = family;
+    c->tcp = tcp;
     c->fn = fn;
     c->ctx = ctx;
     struct nlmsghdr *request =
         conntrack_request(c->scan.buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP,
                           filtered ? netlink_family(family) : NFPROTO_UNSPEC, c->scan.sequence);
-    if (filtered) {
+    if (filtered && !tcp) {
         struct nlattr *tuple = mnl_attr_nest_start(request, CTA_TUPLE_ORIG);
         struct nlattr *protocol = mnl_attr_nest_start(request, CTA_TUPLE_PROTO);
         mnl_attr_put_u8(request, CTA_PROTO_NUM, IPPROTO_UDP);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Conntrack over netlink: scans the table for UDP flows, and deletes them.
+ * Conntrack over netlink: scans the table for UDP flows, and TCP flows of flowtables, and deletes
+ * them.
  *
  * The kernel fills the next buffer (32 KiB, about 170 flows) while it hands out the current one, so
  * a scan step costs the time to find that many entries: half a millisecond. Until then the kernel
@@ -24,9 +25,11 @@ struct conntrack_tuple {
     struct backend source, destination;
 };
 
-/* A UDP flow. */
+/* A UDP flow; or one of TCP that a flowtable forwards, or did until it was reset: its entry stays
+ * established then, for ten seconds. */
 struct conntrack_flow {
     enum family family;
+    uint8_t protocol;
     struct conntrack_tuple original; /* before translation */
     struct conntrack_tuple reply;
     /* Identify the entry; borrowed from the message. */
@@ -49,9 +52,10 @@ enum conntrack_progress {
 
 typedef void (*conntrack_flow_fn)(void *ctx, const struct conntrack_flow *flow);
 
-/** Starts a scan that passes the UDP flows of @family to @fn, and ends a running one. @filtered
- * makes the kernel select them; kernels before 5.8 do not. */
-int conntrack_scan_begin(struct conntrack *conntrack, enum family family, bool filtered,
+/** Starts a scan that passes the UDP flows of @family to @fn, with @tcp those of TCP, too, and ends
+ * a running one. @filtered makes the kernel select the family, and without @tcp the protocol;
+ * kernels before 5.8 do not select that. */
+int conntrack_scan_begin(struct conntrack *conntrack, enum family family, bool filtered, bool tcp,
                          conntrack_flow_fn fn, void *ctx, struct error *err);
 void conntrack_scan_end(struct conntrack *conntrack);
 

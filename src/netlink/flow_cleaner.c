@@ -58,6 +58,7 @@ typedef VEC(struct target *) target_vec;
 struct port_target {
     struct target target;
     uint32_t id;
+    bool is_tcp;   /* by the frontends that led here */
     uint32_t refs; /* of frontends: their @applied and @desired */
     bool removed;
     backend_vec applied; /* in use, sorted */
@@ -93,6 +94,7 @@ struct flow_cleaner {
     bool scanning;
     enum family family;
     double begin;
+    bool tcp; /* one of the targets that it is for is of TCP */
     unsigned retries;
     uint64_t flows; /* seen by this attempt */
 };
@@ -147,6 +149,13 @@ static void forget_if_unused(struct targets *targets, struct target *target)
         free_frontend(targets, frontend);
 }
 
+static bool is_tcp(const struct target *target)
+{
+    return target->is_port
+               ? ((const struct port_target *)target)->is_tcp
+               : ((const struct frontend_target *)target)->frontend.protocol == IPPROTO_TCP;
+}
+
 static void mark_pending(struct targets *targets, struct target *target)
 {
     if (!target->is_pending)
@@ -177,6 +186,8 @@ void flow_cleaner_set(struct flow_cleaner *c, const struct frontend *frontend, u
         target->frontend = *frontend;
         hash_table_add(&targets->frontends, frontend_key, &target->target.link);
     }
+    if (port)
+        port->is_tcp = frontend->protocol == IPPROTO_TCP;
     lead_to(targets, &target->desired, port);
     mark_pending(targets, &target->target);
 }
@@ -224,21 +235,24 @@ static bool has_backend(const backend_vec *backends, const struct backend *serve
            bsearch(server, backends->v, backends->n, sizeof(*server), backend_compare) != NULL;
 }
 
-/* Whether a flow with replies from @server is stale if its frontend leads to @port. */
+/* Whether a flow with replies from @server is stale if its frontend leads to @port. A connection to
+ * a Service that is gone stays, one over UDP does not. */
 static bool is_stale_at(const struct port_target *port, const struct backend *server,
-                        bool translated)
+                        bool translated, uint8_t protocol)
 {
     if (!port)
-        return translated;
+        return translated && protocol == IPPROTO_UDP;
     return !has_backend(&port->applied, server) &&
            !(port->target.is_pending && has_backend(&port->desired, server));
 }
 
-/* The frontend at @end, if flows to it are judged. */
-static struct frontend_target *frontend_at(const struct targets *targets, enum family family,
+/* The frontend at @end, if flows of @flow's kind to it are judged. */
+static struct frontend_target *frontend_at(const struct targets *targets,
+                                           const struct conntrack_flow *flow,
                                            const struct backend *end)
 {
-    const struct frontend frontend = {end->address, end->port, IPPROTO_UDP, (uint8_t)family};
+    const struct frontend frontend = {end->address, end->port, flow->protocol,
+                                      (uint8_t)flow->family};
     struct frontend_target *target = find_frontend(targets, &frontend);
     bool judged = target && (target->target.is_active ||
                              (target->applied && target->applied->target.is_active));
@@ -252,13 +266,15 @@ static bool is_stale(const struct targets *targets, const struct conntrack_flow 
 {
     const struct backend *server = &flow->reply.source;
     bool translated = !backend_equal(&flow->original.destination, server);
-    struct frontend_target *to = frontend_at(targets, flow->family, &flow->original.destination);
+    struct frontend_target *to = frontend_at(targets, flow, &flow->original.destination);
+    if (!translated && flow->protocol == IPPROTO_TCP)
+        return false;
     if (!to && !translated && backend_equal(&flow->original.source, &flow->reply.destination)) {
         server = &flow->original.source;
-        to = frontend_at(targets, flow->family, server);
+        to = frontend_at(targets, flow, server);
     }
-    if (!to || !is_stale_at(to->applied, server, translated) ||
-        (to->target.is_pending && !is_stale_at(to->desired, server, translated)))
+    if (!to || !is_stale_at(to->applied, server, translated, flow->protocol) ||
+        (to->target.is_pending && !is_stale_at(to->desired, server, translated, flow->protocol)))
         return false;
     if (!translated)
         to->target.found = true;
@@ -296,7 +312,7 @@ static int start_reading(struct flow_cleaner *c, struct error *err)
     if (conntrack_count(c->conntrack, &entries, err))
         return -1;
     bool filtered = entries <= FEW_ENTRIES || last >= entries / ENTRIES_A_FLOW;
-    if (conntrack_scan_begin(c->conntrack, c->family, filtered, on_flow, c, err))
+    if (conntrack_scan_begin(c->conntrack, c->family, filtered, c->tcp, on_flow, c, err))
         return -1;
     ev_io_set(&c->io, conntrack_scan_fd(c->conntrack), EV_READ);
     ev_io_start(c->loop, &c->io);
@@ -407,11 +423,13 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     struct targets *targets = &c->targets[c->family];
     c->begin = fmax(clock_monotonic(), targets->due);
     targets->due = 0;
+    c->tcp = false;
     vec_each (&targets->active, it) {
         struct target *target = *it;
         target->scanned = target->due > 0 && target->due <= c->begin;
         if (target->scanned)
             target->due = 0;
+        c->tcp = c->tcp || (target->scanned && is_tcp(target));
     }
     c->scanning = true;
     c->retries = 0;
@@ -438,10 +456,26 @@ static bool is_not_applied(const struct targets *targets, const struct target *t
                                 0);
 }
 
+/* Whether flows may be stale after the change of @target, and were not before. Of UDP, any change
+ * can be one: what is not translated counts, too. */
+static bool can_make_stale(const struct target *target)
+{
+    const struct port_target *port = (const struct port_target *)target;
+    if (!is_tcp(target))
+        return true;
+    if (!target->is_port)
+        return ((const struct frontend_target *)target)->desired != NULL;
+    vec_each (&port->applied, backend)
+        if (!has_backend(&port->desired, backend))
+            return true;
+    return false;
+}
+
 static void apply(struct targets *targets, struct target *target)
 {
     struct port_target *port = (struct port_target *)target;
     struct frontend_target *frontend = (struct frontend_target *)target;
+    const bool scans = can_make_stale(target);
     if (target->is_port) {
         vec_free(&port->applied);
         port->applied = port->desired;
@@ -451,6 +485,10 @@ static void apply(struct targets *targets, struct target *target)
     }
     target->is_pending = target->found = false;
     target->rechecks = 0;
+    if (!scans) {
+        forget_if_unused(targets, target);
+        return;
+    }
     target->due = clock_monotonic() + FLIGHT_SECONDS;
     targets->due = clock_earlier(targets->due, target->due);
     if (!target->is_active)

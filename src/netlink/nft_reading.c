@@ -39,6 +39,7 @@ static int run(struct nft_socket *s, const struct nlmsghdr *request, const struc
                        : what->type == NFT_MSG_GETSET        ? "set"
                        : what->type == NFT_MSG_GETRULE       ? "the rules of"
                        : what->type == NFT_MSG_GETCHAIN      ? "the chains of"
+                       : what->type == NFT_MSG_GETFLOWTABLE  ? "the flowtables of"
                        : about->nfgen_family == NFPROTO_IPV4 ? "table ip"
                                                              : "table ip6";
     return error_set(err, "cannot read %s %s: %s", noun, what->set ? what->set : what->table,
@@ -317,4 +318,47 @@ int nft_socket_read_chains(struct nft_socket *s, enum family family, const char 
     const struct nft_dump what = {NFT_MSG_GETCHAIN, table, NULL};
     struct chain_reading reading = {table, fn, ctx};
     return ask(s, family, NLM_F_DUMP, &what, on_chain, &reading, err);
+}
+
+/* ---- flowtables ---- */
+
+struct flowtable_reading {
+    const char *flowtable;
+    bool exists;
+    void (*fn)(void *ctx, const char *device);
+    void *ctx;
+};
+
+static int on_flowtable(const struct nlmsghdr *header, void *data)
+{
+    struct flowtable_reading *reading = data;
+    const char *name = netlink_text(nfnl_attribute(header, NFTA_FLOWTABLE_NAME));
+    const struct nlattr *device,
+        *devices =
+            netlink_inside(nfnl_attribute(header, NFTA_FLOWTABLE_HOOK), NFTA_FLOWTABLE_HOOK_DEVS);
+    if (!name || strcmp(name, reading->flowtable) != 0)
+        return MNL_CB_OK;
+    reading->exists = true;
+    if (!devices)
+        return MNL_CB_OK;
+    mnl_attr_for_each_nested(device, devices)
+    {
+        const char *text = netlink_text(device);
+        if (text && mnl_attr_get_type(device) == NFTA_DEVICE_NAME)
+            reading->fn(reading->ctx, text);
+    }
+    return MNL_CB_OK;
+}
+
+/* Not by name: the answer to that has less room. */
+int nft_socket_read_flowtable(struct nft_socket *s, enum family family, const char *table,
+                              const char *flowtable, bool *exists,
+                              void (*fn)(void *ctx, const char *device), void *ctx,
+                              struct error *err)
+{
+    const struct nft_dump what = {NFT_MSG_GETFLOWTABLE, table, NULL};
+    struct flowtable_reading reading = {.flowtable = flowtable, .fn = fn, .ctx = ctx};
+    const int result = ask(s, family, NLM_F_DUMP, &what, on_flowtable, &reading, err);
+    *exists = reading.exists;
+    return result;
 }

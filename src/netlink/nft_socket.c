@@ -103,6 +103,8 @@ static int rejected(const struct nft_batch *batch, struct error *err)
         {NFT_MSG_NEWRULE, "add rule to chain", NFTA_RULE_CHAIN},
         {NFT_MSG_DELRULE, "delete rules of chain", NFTA_RULE_CHAIN},
         {NFT_MSG_DELCHAIN, "delete chain", NFTA_CHAIN_NAME},
+        {NFT_MSG_NEWFLOWTABLE, "add flowtable", NFTA_FLOWTABLE_NAME},
+        {NFT_MSG_DELFLOWTABLE, "delete flowtable", NFTA_FLOWTABLE_NAME},
         {NFT_MSG_NEWSETELEM, "add elements to", NFTA_SET_ELEM_LIST_SET},
         {NFT_MSG_DELSETELEM, "delete elements of", NFTA_SET_ELEM_LIST_SET},
     };

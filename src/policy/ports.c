@@ -318,18 +318,23 @@ bool port_add_deltas(const struct policy *policy, struct port_state *port,
     struct selection_counts counts = port_counts(port);
     const struct selection_basis was = selection_basis_of(&counts);
     unsigned changed = 0;
+    bool comes_or_goes = false;
     vec_each (deltas, it) {
         if (service_addresses_concern(policy, (enum family)port->family, &it->backend.address))
             return false;
         unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
         selection_count(&counts, before, -1);
         selection_count(&counts, after, 1);
+        if (!it->before != !it->after)
+            comes_or_goes = true;
         changed |= before ^ after;
         *seen |= after;
     }
     const struct selection_basis basis = selection_basis_of(&counts);
     if (!selection_basis_equal(&was, &basis) ||
-        (changed & TRAIT_IN_USE && port->protocol == IPPROTO_UDP))
+        (changed & TRAIT_IN_USE && port->protocol == IPPROTO_UDP) ||
+        (comes_or_goes && port->protocol == IPPROTO_TCP &&
+         policy_cleans_flows(policy, (enum family)port->family, IPPROTO_TCP)))
         return false;
     struct port_details *details = port_make_details(port);
     vec_each (deltas, it) {

@@ -123,7 +123,7 @@ static void change_localhost_port(const struct policy *policy, const struct port
 static struct flow_cleaner *flows_of(const struct policy *policy, enum family family,
                                      uint8_t protocol)
 {
-    bool concerned = protocol == IPPROTO_UDP && policy->config.tables[family];
+    bool concerned = policy->config.tables[family] && policy_cleans_flows(policy, family, protocol);
     return concerned ? policy->config.flows : NULL;
 }
 

@@ -220,6 +220,8 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
     const struct surroundings *here = &policy->here;
     const struct service_port_ref ref = port_state_ref(port);
     const uint8_t needed = decision_sets_needed(port);
+    const bool cleans_flows =
+        policy_cleans_flows(policy, (enum family)port->family, port->protocol);
     decision->port = port;
     decision->sources = allowed_sources(decision, here);
     decision->walked =
@@ -242,7 +244,7 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
             vec_push(&decision->local, backend);
         if (sets && it->node_name && it->node_name == here->location.node_name)
             vec_push(&decision->hairpins, backend);
-        if (port->protocol == IPPROTO_UDP && endpoint_is_in_use(it->flags))
+        if (cleans_flows && (port->protocol == IPPROTO_TCP || endpoint_is_in_use(it->flags)))
             vec_push(&decision->in_use, backend);
     }
 }

@@ -5,6 +5,7 @@
 
 #include "kube-nftd/policy.h"
 
+#include <linux/in.h>
 #include <string.h>
 
 /* What is done has its cost, and a sync a budget. A unit is about a quarter of a microsecond. */
@@ -99,6 +100,15 @@ struct policy {
     struct decision decision; /* the last one */
     VEC(const struct service_port *) order; /* scratch */
 };
+
+/* Whether flows of a protocol can be stale: those of UDP, and TCP connections that a flowtable
+ * forwards (kube-nftd/netlink.h). */
+static inline bool policy_cleans_flows(const struct policy *policy, enum family family,
+                                       uint8_t protocol)
+{
+    return protocol == IPPROTO_UDP ||
+           (protocol == IPPROTO_TCP && policy->config.flowtables[family]);
+}
 
 /** Reduces the budget by @n times @cost, to not less than 0. */
 void policy_spend(struct policy *policy, size_t n, enum cost cost);

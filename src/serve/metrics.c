@@ -93,6 +93,28 @@ static void write_connections(const struct snapshot *now, struct metrics_page *p
     metrics_sample(page, NULL, 0, (double)omitted);
 }
 
+static void write_flowtable_devices(const struct snapshot *now, struct metrics_page *page)
+{
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        if (now->family[i].flowtable.in_use)
+            metrics_sample(page, (const struct metrics_label[]){{"ip_family", family_name(i)}}, 1,
+                           (double)now->family[i].flowtable.devices->n);
+}
+
+static void write_flowtable_flows(const struct snapshot *now, struct metrics_page *page)
+{
+    struct flowtable_flows flows;
+    bool in_use = false;
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        in_use = in_use || now->family[i].flowtable.in_use;
+    if (!in_use || !flowtable_flows(&flows))
+        return;
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        if (now->family[i].flowtable.in_use)
+            metrics_sample(page, (const struct metrics_label[]){{"ip_family", family_name(i)}}, 1,
+                           (double)flows.n[i]);
+}
+
 static void write_requests(const struct snapshot *now, struct metrics_page *page)
 {
     const struct request_stats *requests = now->requests;
@@ -245,6 +267,12 @@ static const struct metric metrics[] = {
      "New connections to a Service port, with --count-connections: the " CONNECTIONS_MOST_TEXT
      " ports with the most.",
      .write = write_connections},
+    {"kube_nftd_flowtable_devices", "gauge", "Devices of the flowtable, with --flowtable-devices.",
+     .write = write_flowtable_devices},
+    {"kube_nftd_flowtable_flows", "gauge",
+     "Connections that flowtables forward; estimated from 4,096 of conntrack's entries if it has "
+     "more.",
+     .write = write_flowtable_flows},
     {"kube_nftd_transactions_total", "counter", "Transactions that the kernel accepted.",
      SYNCS(transactions)},
     {"kube_nftd_transaction_bytes_total", "counter", "Size of the accepted transactions.",

@@ -90,6 +90,9 @@ static void judge_family(const struct table_view *it, const char *name, bool com
         facts_append_text(problems, "%s: nothing is programmed yet", name);
     else if (it->waiting >= PATIENCE)
         facts_append_text(problems, "%s: a change has waited for %.0f s", name, floor(it->waiting));
+    if (it->flowtable.failure)
+        facts_append_text(problems, "%s: the devices of the flowtable cannot be changed: %s", name,
+                          it->flowtable.failure);
     if (it->rejected)
         facts_append_text(problems,
                           "%s: %zu frontends or other elements are rejected by the kernel: the log "
@@ -162,6 +165,39 @@ static void add_source(const struct snapshot *now, cJSON *source)
     }
 }
 
+static void add_flowtable(const struct ruleset_flowtable *it, uint64_t flows, bool known,
+                          bool estimated, cJSON *to)
+{
+    cJSON *facts = cJSON_AddObjectToObject(to, "flowtable");
+    cJSON *devices = cJSON_AddArrayToObject(facts, "devices");
+    cJSON *left_out = cJSON_AddArrayToObject(facts, "leftOut");
+    vec_each (it->devices, device)
+        facts_append_text(devices, "%s", device->name);
+    vec_each (it->rejected, rejection)
+        facts_append_text(left_out, "%s (%s)", rejection->device.name, strerror(rejection->why));
+    facts_add(facts, fact_text("failure", it->failure), fact_flag("counted", known));
+    if (known)
+        facts_add(facts, fact_number("flows", flows), fact_flag("estimated", estimated));
+}
+
+static void add_flowtables(const struct snapshot *now, cJSON *families)
+{
+    struct flowtable_flows flows = {.estimated = false};
+    bool looked = false, known = false;
+    cJSON *facts = families->child;
+    for (enum family i = 0; i < FAMILY_COUNT; i++) {
+        const struct ruleset_flowtable *it = &now->family[i].flowtable;
+        if (!now->family[i].in_use)
+            continue;
+        if (it->in_use && !looked)
+            known = flowtable_flows(&flows);
+        looked = looked || it->in_use;
+        if (it->in_use)
+            add_flowtable(it, flows.n[i], known, flows.estimated, facts);
+        facts = facts->next;
+    }
+}
+
 static void add_family(const struct table_view *it, const char *name, bool owned, cJSON *to)
 {
     facts_add(to, fact_text("family", name),
@@ -221,6 +257,7 @@ static cJSON *status_facts(const struct snapshot *now)
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].in_use)
             add_family(&now->family[i], family_name(i), now->owned[i], facts_append(families));
+    add_flowtables(now, families);
     add_localhost(now, root);
     facts_add(cJSON_AddObjectToObject(root, "conntrack"),
               fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
@@ -247,6 +284,10 @@ static const struct view family_lines[] = {
          "[pendingSeconds?; a change is pending for {pendingSecondsText}]"},
     {.line = "             {transactions} transactions, {repairs} repairs, drift {drift}, "
              "[owned?owned][!owned?not owned]"},
+    {.line = "[flowtable?             flowtable of {8:flowtable.devices|no device}"
+             "[flowtable.leftOut?, without {8:flowtable.leftOut}]: "
+             "[flowtable.counted?[flowtable.estimated?about ]{flowtable.flows} connections go "
+             "through it][!flowtable.counted?its connections cannot be counted]]"},
     {0}};
 
 static const struct column watch_columns[] = {{"WATCH", "{resource}", ALWAYS, 0, 0},

@@ -163,6 +163,7 @@ static void finish(struct ruleset *rs, bool ours)
     rs->table_replaced = rs->adoption.exists && !ours;
     rs->kernel_known = true;
     rs->recheck_rules = rs->rules_wrong = false;
+    rs->flowtable.due = true;
     rs->stats.read_backs += rs->adopted;
     if (!ours)
         rs->stats.elements = 0;

@@ -138,6 +138,7 @@ void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
     struct error err = {0};
     char *difference = NULL;
     bool same = true;
+    rs->flowtable.due = true;
     if (rs->kernel_known &&
         ((declarations_check(rs, socket, &difference, &err) == 0 && difference) ||
          (rules_check(rs, socket, &same, &err) == 0 && !same)))

@@ -158,6 +158,21 @@ static void print_set(struct dump *d, const struct layout_set *set)
     fputs(d->n ? "\n        }\n    }\n\n" : "    }\n\n", d->out);
 }
 
+/* nft refuses an empty list of devices, and a device that is not there. */
+static void print_flowtable(const struct dump *d)
+{
+    const struct layout_flowtable *flowtable = &d->layout.flowtable;
+    const device_vec *devices = &d->rs->flowtable.desired;
+    if (!flowtable->name)
+        return;
+    print_comment(d->out, flowtable->comment);
+    fprintf(d->out, "    flowtable %s {\n        %s\n", flowtable->name, flowtable->hook);
+    vec_each (devices, device)
+        fprintf(d->out, "%s\"%s\"", device == devices->v ? "        devices = { " : ", ",
+                device->name);
+    fputs(devices->n ? " };\n    }\n\n" : "    }\n\n", d->out);
+}
+
 static void print_chain(FILE *out, const struct layout_chain *chain)
 {
     print_comment(out, chain->comment);
@@ -201,6 +216,7 @@ void ruleset_dump(struct ruleset *rs, FILE *out)
     fprintf(out, "table %s %s {\n    comment \"%s\"\n\n", family, RULESET_TABLE, rs->comment);
     vec_each (&d.layout.sets, set)
         print_set(&d, set);
+    print_flowtable(&d);
     vec_each (&d.layout.chains, chain)
         print_chain(out, chain);
     fputs("}\n", out);

@@ -18,6 +18,7 @@ static void encode_table(struct ruleset *rs)
         nft_batch_delete_table(&rs->batch);
     nft_batch_add_table(&rs->batch, rs->config.owned, rs->comment);
     program_layout(&rs->base, true, &rs->batch);
+    rs->flowtable.due = true;
 }
 
 void ruleset_encode_instances(struct ruleset *rs)

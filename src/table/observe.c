@@ -227,7 +227,7 @@ void ruleset_recheck_all(struct ruleset *rs)
 
 void ruleset_recheck_rules(struct ruleset *rs)
 {
-    rs->recheck_rules = true;
+    rs->recheck_rules = rs->flowtable.due = true;
 }
 
 bool ruleset_has_rechecks(const struct ruleset *rs)

@@ -391,7 +391,9 @@ void ruleset_add_template(const struct ruleset *rs, struct instance instance, st
 void ruleset_add_templates(const struct ruleset *rs, const instance_vec *instances,
                            struct layout *layout)
 {
-    ruleset_add_template(rs, (struct instance){TEMPLATE_BASE, 0}, layout);
+    struct error err = {0};
+    if (ruleset_add_base(rs, layout, &err))
+        abort(); /* likewise */
     vec_each (instances, instance)
         ruleset_add_template(rs, *instance, layout);
 }

@@ -5,12 +5,14 @@
  */
 #include "kube-nftd/table.h"
 
+#include "kube-nftd/host.h"
 #include "template.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* All features build on the first; the last is the one that kernels lack most often. */
+/* All features build on the first; the last two are those that kernels lack most often. Flowtables
+ * are probed only if asked for. */
 static const struct feature {
     const char *piece; /* name prefix of its blocks in preflight.nft; "": an owned table */
     const char *name, *purpose;
@@ -45,6 +47,8 @@ static const struct feature {
      "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6"},
     {"", "tables that stay ours (owner)", "protection from other programs", NEED_OWNER, "Linux 6.9",
      NULL},
+    {"flowtable", "flowtables (flow_offload)", "--flowtable-devices", NEED_FLOWTABLE,
+     "Linux 5.14, CONFIG_NF_FLOW_TABLE, CONFIG_NFT_FLOW_OFFLOAD", NULL},
 };
 #define FEATURES (sizeof(features) / sizeof(features[0]))
 
@@ -53,6 +57,7 @@ static const char *const consequences[] = {
     [NEED_REJECT] = "packets are dropped instead of rejected, so clients wait",
     [NEED_OWNER] = "other programs can change the table: their changes are detected and repaired",
     [NEED_COUNTERS] = "--count-connections has no effect",
+    [NEED_FLOWTABLE] = "--flowtable-devices has no effect",
     [NEED_FIB] = "this host itself reaches only its own endpoints under traffic policy Local",
 };
 
@@ -79,6 +84,8 @@ static int add_features(const struct feature *from, size_t n, enum family family
     vec_push(&used.chains, all.chains.v[0]); /* others may jump to it */
     for (size_t i = 0; i < n; i++) {
         owned = owned || !*from[i].piece;
+        if (is_of(&from[i], all.flowtable.name))
+            used.flowtable = all.flowtable;
         vec_each (&all.sets, set)
             if (is_of(&from[i], set->name))
                 vec_push(&used.sets, *set);
@@ -114,10 +121,11 @@ static int probe(struct nft_socket *socket, const bool families[FAMILY_COUNT],
     return why;
 }
 
-/* How many features, from the first, are known to work. Tries as many as possible at once. */
-static size_t probe_together(struct nft_socket *socket, const bool families[FAMILY_COUNT])
+/* How many of the first @most features are known to work. Tries as many as possible at once. */
+static size_t probe_together(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+                             size_t most)
 {
-    for (size_t n = FEATURES; n + 1 >= FEATURES; n--) {
+    for (size_t n = most; n + 2 >= FEATURES; n--) {
         struct error err = {0};
         const int why = probe(socket, families, features, n, &err);
         error_clear(&err);
@@ -135,18 +143,25 @@ static bool speaks_against(int why)
            why != EBUSY;
 }
 
-/* Fills in @out, if the family is in use. The first @known features work; 0: they were not tested
- * together. */
-static void probe_family(struct nft_socket *socket, enum family family, size_t known,
+/* Kernels before 5.14, which lack the setting, give an idle connection two minutes after it has
+ * left the flowtable, whatever its time-out; then its next packet is nobody's. */
+static bool forgets_idle_connections(void)
+{
+    return host_net_setting("netfilter/nf_flowtable_tcp_timeout") < 0;
+}
+
+/* Fills in @out with @most features, if the family is in use. The first @known of them work; 0:
+ * they were not tested together. */
+static void probe_family(struct nft_socket *socket, enum family family, size_t known, size_t most,
                          struct preflight *out)
 {
     const bool alone[FAMILY_COUNT] = {
         [FAMILY_IPV4] = family == FAMILY_IPV4, [FAMILY_IPV6] = family == FAMILY_IPV6};
     struct error err = {0};
-    known = known ? known : probe_together(socket, alone);
-    out->n = FEATURES;
-    out->results = xcalloc(FEATURES, sizeof(*out->results));
-    for (size_t i = 0; i < FEATURES; i++) {
+    known = known ? known : probe_together(socket, alone, most);
+    out->n = most;
+    out->results = xcalloc(most, sizeof(*out->results));
+    for (size_t i = 0; i < most; i++) {
         const struct feature *feature = &features[i];
         struct preflight_result *result = &out->results[i];
         const bool tried = i == 0 || out->results[0].works;
@@ -158,6 +173,9 @@ static void probe_family(struct nft_socket *socket, enum family family, size_t k
                                             .need = feature->need};
         if (i >= known && tried)
             result->why = probe(socket, alone, feature, 1, &err);
+        if (tried && result->why == 0 && feature->need == NEED_FLOWTABLE &&
+            forgets_idle_connections())
+            result->why = EOPNOTSUPP;
         result->works = tried && !speaks_against(result->why);
         result->error = err.text;
         err.text = NULL;
@@ -167,15 +185,16 @@ static void probe_family(struct nft_socket *socket, enum family family, size_t k
 /* The kernel takes about 20 ms to discard a batch, since it waits for packets: a third of the
  * startup of a daemon with little to program. So this tries all features of all families at once,
  * then those of one family, then single features after a rejection. */
-void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT], bool flowtables,
                    struct preflight out[FAMILY_COUNT])
 {
     const bool several = families[FAMILY_IPV4] && families[FAMILY_IPV6];
-    const size_t known = several ? probe_together(socket, families) : 0;
+    const size_t most = FEATURES - !flowtables;
+    const size_t known = several ? probe_together(socket, families, most) : 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         out[i] = (struct preflight){.family = (enum family)i};
         if (families[i])
-            probe_family(socket, (enum family)i, known, &out[i]);
+            probe_family(socket, (enum family)i, known, most, &out[i]);
     }
 }
 

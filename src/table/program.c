@@ -236,6 +236,8 @@ void program_layout(const struct layout *layout, bool sets, struct nft_batch *ba
             nftnl_set_set_u32(set->set, NFTNL_SET_ID, ++batch->last_set_id);
             nft_batch_add_set(batch, set->set);
         }
+    if (sets && layout->flowtable.name)
+        nft_batch_add_flowtable(batch, layout->flowtable.name, layout->flowtable.priority);
     /* All chains before any rule: rules and verdicts may name later chains. */
     vec_each (&layout->chains, chain)
         nft_batch_add_chain(batch, chain->chain);

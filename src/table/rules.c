@@ -335,6 +335,7 @@ static int read_rules(const struct ruleset *rs, struct nft_socket *socket, item_
 
 struct repair {
     const struct ruleset *ruleset;
+    bool has_flowtable;
     instance_vec instances; /* in use, or found in the kernel */
     struct layout layout;   /* the base and these instances */
     item_vec found, expected;
@@ -399,6 +400,28 @@ static bool drop_strangers(struct repair *r)
     return some;
 }
 
+static void ignore_device(void *ctx, const char *device)
+{
+    (void)ctx;
+    (void)device;
+}
+
+/* Without one of our own, it is looked for only where there is the chain that uses it: a previous
+ * process with other settings made both. */
+static int read_flowtable(struct repair *r, struct nft_socket *socket, struct error *err)
+{
+    r->has_flowtable = false;
+    if (!r->ruleset->config.flowtable && !find(&r->found, FLOWTABLE_CHAIN))
+        return 0;
+    return nft_socket_read_flowtable(socket, r->ruleset->family, RULESET_TABLE, FLOWTABLE,
+                                     &r->has_flowtable, ignore_device, NULL, err);
+}
+
+static bool is_right(const struct repair *r)
+{
+    return same(&r->found, &r->expected) && r->has_flowtable == r->ruleset->config.flowtable;
+}
+
 /* Reads until the rules are the expected ones, or equal those of the last read: another daemon may
  * be creating a chain. */
 static int read_both(struct repair *r, struct nft_socket *socket, struct error *err)
@@ -407,7 +430,9 @@ static int read_both(struct repair *r, struct nft_socket *socket, struct error *
     for (int tries = 0; tries < READ_TRIES; tries++) {
         item_vec last = r->found;
         memset(&r->found, 0, sizeof(r->found));
-        const int result = read_rules(r->ruleset, socket, &r->found, err);
+        const int result =
+            read_rules(r->ruleset, socket, &r->found, err) || read_flowtable(r, socket, err) ? -1
+                                                                                             : 0;
         expect(r);
         if (r->ruleset->strangers_stay)
             drop_strangers(r);
@@ -438,10 +463,15 @@ static void encode_going(const struct repair *r, struct nft_batch *batch)
     vec_each (&r->found, item)
         if (!item->map && goes(r, item))
             nft_batch_delete_chain(batch, item->name);
+    if (r->has_flowtable && !r->layout.flowtable.name)
+        nft_batch_delete_flowtable(batch, FLOWTABLE);
 }
 
 static void encode_coming(const struct repair *r, struct nft_batch *batch)
 {
+    const struct layout_flowtable *flowtable = &r->layout.flowtable;
+    if (flowtable->name && !r->has_flowtable)
+        nft_batch_add_flowtable(batch, flowtable->name, flowtable->priority);
     /* All chains before any rule: rules may name later chains. */
     vec_each (&r->layout.chains, chain) {
         const struct item *found = find(&r->found, chain->name);
@@ -510,7 +540,7 @@ static int repair(struct repair *r, struct nft_socket *socket, struct rules_repa
         return -1;
     vec_each (&r->expected, item)
         done->verdicts += item->map != NULL;
-    if (same(&r->found, &r->expected) || rewrite(r, socket, done, err) == 0)
+    if (is_right(r) || rewrite(r, socket, done, err) == 0)
         return 0;
     if (!drop_strangers(r))
         return -1;
@@ -540,7 +570,7 @@ int rules_check(const struct ruleset *rs, struct nft_socket *socket, bool *are_s
     const size_t n = r.instances.n;
     instances_list(&rs->instances, false, &r.instances);
     instances_sort(&r.instances);
-    *are_same = result == 0 && same(&r.found, &r.expected) && r.instances.n == n;
+    *are_same = result == 0 && is_right(&r) && r.instances.n == n;
     free_repair(&r);
     return result;
 }

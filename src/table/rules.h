@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The table without its elements: declarations, chains, rules, and the targets of verdicts.
+ * The table without its elements: declarations, chains, rules, the flowtable, and the targets of
+ * verdicts.
  * Compares the kernel's version with that of the templates and rewrites chains that differ, in one
  * transaction: packets see either the old or the new rules, with the same elements. All repairs of
  * rules use this: before the first programming, at adoption, after another program changed rules,

@@ -35,6 +35,13 @@ static const char *to_localhost(enum family family, const struct ruleset_config 
                                                      : "ip6 daddr == ::1";
 }
 
+int ruleset_add_base(const struct ruleset *rs, struct layout *layout, struct error *err)
+{
+    if (layout_parse(&templates[TEMPLATE_BASE], &rs->vars, layout, err))
+        return -1;
+    return rs->config.flowtable ? layout_parse(&flowtable_template, &rs->vars, layout, err) : 0;
+}
+
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
                             struct error *err)
 {
@@ -57,7 +64,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
                              .count_services = config->counting >= COUNT_SERVICES ? "" : NULL,
                              .count_endpoints = config->counting >= COUNT_ENDPOINTS ? "" : NULL};
     nft_batch_init(&rs->batch, family, RULESET_TABLE);
-    if (layout_parse(&templates[TEMPLATE_BASE], &rs->vars, &rs->base, err)) {
+    if (ruleset_add_base(rs, &rs->base, err)) {
         ruleset_free(rs);
         return NULL;
     }
@@ -87,6 +94,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->service_ranges);
     vec_free(&rs->pod_cidrs);
     connections_clear(&rs->connections);
+    flowtable_free(&rs->flowtable);
     plain_free(&rs->plain);
     instances_clear(&rs->instances);
     vec_free(&rs->new_instances);

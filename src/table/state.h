@@ -12,6 +12,7 @@
  *     portions.c    what of a new table is in which transaction
  *     quarantine.c  entries that the kernel rejected, and their retries
  *     observe.c     what the kernel has under a key; audit.c: whether all of it is as applied
+ *     flowtable.c   devices of the flowtable, apart from all that
  *     adopt.c       takes over a table, after reading.c has read all of it
  */
 #ifndef KUBE_NFTD_TABLE_STATE_H
@@ -20,6 +21,7 @@
 #include "affinity.h"
 #include "connections.h"
 #include "element.h"
+#include "flowtable.h"
 #include "instances.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
@@ -257,6 +259,7 @@ struct ruleset {
     bool has_cover;    /* if there were any */
     struct source_lists lists;
     struct connections connections;
+    struct flowtable flowtable;
     struct instances instances; /* in the table */
 
     struct nft_batch batch;
@@ -295,6 +298,10 @@ struct ruleset {
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
                             struct error *err);
 void ruleset_free(struct ruleset *rs);
+
+/** Adds the fixed part of the table to @layout: the base, and the flowtable if it has one. -1 if a
+ * template is broken. */
+int ruleset_add_base(const struct ruleset *rs, struct layout *layout, struct error *err);
 
 /** The number of desired frontends; quarantined ones count if they are applied. */
 size_t ruleset_frontends(const struct ruleset *rs);

@@ -22,8 +22,9 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
-/* Kernel-internal values: IPS_DST_NAT, IP_CT_DIR_ORIGINAL. */
+/* Kernel-internal values: IPS_DST_NAT, NF_CT_STATE_BIT(IP_CT_ESTABLISHED), IP_CT_DIR_ORIGINAL. */
 #define CT_STATUS_DNAT 32
+#define CT_STATE_ESTABLISHED 2
 #define CT_ORIGINAL 0
 
 #define MS_PER_SECOND 1000
@@ -229,6 +230,7 @@ static const struct term terms[] = {
     {"meta mark", META, BOTH(NFT_META_MARK), false},
     {"ct status", CT, BOTH(NFT_CT_STATUS), false},
     {"ct mark", CT, BOTH(NFT_CT_MARK), false},
+    {"ct state", CT, BOTH(NFT_CT_STATE), false},
     {"fib saddr type", ADDRESS_TYPE, BOTH(NFTA_FIB_F_SADDR), false},
     {"fib daddr type", ADDRESS_TYPE, BOTH(NFTA_FIB_F_DADDR), false},
     {"numgen random mod", RANDOM, BOTH(0), false},
@@ -331,10 +333,14 @@ static const struct constant {
     enum nft_cmp_ops op;
     uint32_t value;
 } constants[] = {
-    {"tcp", 1, 0, NFT_CMP_EQ, IPPROTO_TCP},       {"udp", 1, 0, NFT_CMP_EQ, IPPROTO_UDP},
-    {"sctp", 1, 0, NFT_CMP_EQ, IPPROTO_SCTP},     {"dnat", 4, CT_STATUS_DNAT, NFT_CMP_NEQ, 0},
-    {"local", 4, 0, NFT_CMP_EQ, RTN_LOCAL},       {"!= local", 4, 0, NFT_CMP_NEQ, RTN_LOCAL},
+    {"tcp", 1, 0, NFT_CMP_EQ, IPPROTO_TCP},
+    {"udp", 1, 0, NFT_CMP_EQ, IPPROTO_UDP},
+    {"sctp", 1, 0, NFT_CMP_EQ, IPPROTO_SCTP},
+    {"dnat", 4, CT_STATUS_DNAT, NFT_CMP_NEQ, 0},
+    {"local", 4, 0, NFT_CMP_EQ, RTN_LOCAL},
+    {"!= local", 4, 0, NFT_CMP_NEQ, RTN_LOCAL},
     {"! dnat", 4, CT_STATUS_DNAT, NFT_CMP_EQ, 0},
+    {"established", 4, CT_STATE_ESTABLISHED, NFT_CMP_NEQ, 0},
 };
 
 static bool read_constant(struct reader *r)
@@ -493,6 +499,17 @@ static bool read_masquerade(struct reader *r, uint32_t flags)
     return true;
 }
 
+static bool read_flow(struct reader *r, uint32_t what)
+{
+    char flowtable[NAME_SIZE];
+    (void)what;
+    if (!take_set(r, flowtable))
+        return false;
+    nftnl_expr_set_str(add_expression(r, "flow_offload", NULL, 0), NFTNL_EXPR_FLOW_TABLE_NAME,
+                       flowtable);
+    return true;
+}
+
 /* Port unreachable for every protocol, as kube-proxy does (docs/behaviour.md 4.3). */
 static bool read_reject(struct reader *r, uint32_t type)
 {
@@ -530,6 +547,7 @@ static const struct statement {
     {"delete", read_element, NFT_DYNSET_OP_DELETE},
     {"dnat IP to", read_dnat, 0},
     {"masquerade fully-random", read_masquerade, NF_NAT_RANGE_PROTO_RANDOM_FULLY},
+    {"flow add", read_flow, 0},
     {"reject", read_reject, NFT_REJECT_ICMP_UNREACH},
     {"accept", read_verdict, NF_ACCEPT},
     {"drop", read_verdict, NF_DROP},

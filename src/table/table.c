@@ -108,6 +108,12 @@ struct ruleset *table_changing(struct table *table)
     return table->ruleset;
 }
 
+void table_set_devices(struct table *table, const device_vec *devices)
+{
+    if (table->ruleset->config.flowtable)
+        ruleset_set_devices(table->ruleset, devices);
+}
+
 struct sync_metrics *table_syncs(struct table *table)
 {
     return &table->syncs;
@@ -464,6 +470,7 @@ double table_sync(struct table *table, bool more_to_come, const char *about,
     if (table->programmed)
         next = clock_earlier(next, connections_step(table->ruleset, socket, now));
     next = clock_earlier(next, keep_up(table, about, socket, now));
+    next = clock_earlier(next, flowtable_sync(table->ruleset, socket, now));
     return table->programmed ? clock_earlier(next, check_room(table, socket, now)) : next;
 }
 
@@ -557,6 +564,7 @@ void table_view(const struct table *table, double now, struct table_view *view)
                                 .lost = ruleset_is_lost(table->ruleset),
                                 .ruleset = table->ruleset,
                                 .syncs = &table->syncs,
-                                .table = stats};
+                                .table = stats,
+                                .flowtable = ruleset_flowtable(table->ruleset)};
     memcpy(view->limited, stats->limited, sizeof(view->limited));
 }

@@ -28,6 +28,7 @@ TEMPLATE(local_pick_from);
 TEMPLATE(source_ranges);
 TEMPLATE(affinity);
 TEMPLATE(learn);
+TEMPLATE(flowtable);
 TEMPLATE(preflight);
 
 const struct template templates[TEMPLATE_COUNT] = {
@@ -40,6 +41,7 @@ const struct template templates[TEMPLATE_COUNT] = {
     [TEMPLATE_AFFINITY] = {"affinity.nft", nft_template_affinity},
     [TEMPLATE_LEARN] = {"learn.nft", nft_template_learn},
 };
+const struct template flowtable_template = {"flowtable.nft", nft_template_flowtable};
 const struct template preflight_template = {"preflight.nft", nft_template_preflight};
 
 /* Over NUL-terminated strings, so that their boundaries matter. */
@@ -64,7 +66,7 @@ struct variable {
 };
 
 /* The first two are for lines that are repeated. */
-enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 18 };
+enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 19 };
 
 struct parser {
     struct layout *layout;
@@ -77,6 +79,7 @@ struct parser {
     VEC(char) text;         /* the line, with variables expanded */
     struct layout_set *set; /* being read, or NULL */
     struct layout_chain *chain;
+    struct layout_flowtable *flowtable;
 };
 
 /* ---- statements ---- */
@@ -119,6 +122,18 @@ static void open_chain(struct parser *p, const char *name)
     nftnl_chain_set_str(p->chain->chain, NFTNL_CHAIN_NAME, name);
 }
 
+static int open_flowtable(struct parser *p, const char *name)
+{
+    struct layout_flowtable *flowtable = &p->layout->flowtable;
+    if (flowtable->name)
+        return unexpected(p, name);
+    flowtable->name = xstrdup(name);
+    flowtable->comment = p->comment;
+    p->comment = NULL;
+    p->flowtable = flowtable;
+    return 0;
+}
+
 static int open_block(struct parser *p, const char *text)
 {
     char word[16], name[64];
@@ -130,16 +145,19 @@ static int open_block(struct parser *p, const char *text)
     else if (strcmp(word, "map") == 0 || strcmp(word, "set") == 0)
         open_set(p, name, *word == 'm');
     else
-        return unexpected(p, text);
+        return strcmp(word, "flowtable") == 0 ? open_flowtable(p, name) : unexpected(p, text);
     return 0;
 }
 
 static int close_block(struct parser *p)
 {
     struct layout_set *set = p->set;
-    p->in_table = set || p->chain;
+    if (p->flowtable && !p->flowtable->hook)
+        return error_set(p->err, "no hook for %s", p->flowtable->name);
+    p->in_table = set || p->chain || p->flowtable;
     p->set = NULL;
     p->chain = NULL;
+    p->flowtable = NULL;
     if (!set || set->set)
         return 0;
     if (!set->declaration)
@@ -206,6 +224,17 @@ static int hook_line(struct parser *p, const char *text)
     return 0;
 }
 
+static int flowtable_line(struct parser *p, const char *text)
+{
+    int end = 0;
+    if (p->flowtable->hook ||
+        sscanf(text, "hook ingress priority %" SCNd32 ";%n", &p->flowtable->priority, &end) != 1 ||
+        end == 0 || text[end] != '\0')
+        return unexpected(p, text);
+    p->flowtable->hook = xstrdup(text);
+    return 0;
+}
+
 static int rule_line(struct parser *p, const char *text)
 {
     struct nftnl_rule *rule = alloc_check(nftnl_rule_alloc());
@@ -224,6 +253,8 @@ static int parse_line(struct parser *p, const char *text)
         return close_block(p);
     if (p->set)
         return set_line(p, text);
+    if (p->flowtable)
+        return flowtable_line(p, text);
     if (!p->chain)
         return open_block(p, text);
     return strncmp(text, "type ", 5) == 0 ? hook_line(p, text) : rule_line(p, text);
@@ -349,6 +380,7 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       [VARIABLE_LENGTH] = {"length", NULL},
                       {"ip", nft_family_name(vars->family)},
                       {"ip_addr", vars->family == FAMILY_IPV4 ? "ipv4_addr" : "ipv6_addr"},
+                      {"ingress", vars->family == FAMILY_IPV4 ? "0" : "1"},
                       {"mark", vars->mark},
                       {"from_pod", vars->from_pod},
                       {"not_from_pod", vars->not_from_pod},
@@ -397,4 +429,8 @@ void layout_free(struct layout *layout)
     }
     vec_free(&layout->sets);
     vec_free(&layout->chains);
+    free(layout->flowtable.name);
+    free(layout->flowtable.comment);
+    free(layout->flowtable.hook);
+    layout->flowtable = (struct layout_flowtable){.name = NULL};
 }

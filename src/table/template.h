@@ -3,10 +3,11 @@
  * The templates in nft-templates/: the table in nft syntax. They are parsed into a struct layout,
  * which has both the text to print (ruleset_dump()) and the objects to send to the kernel.
  *
- * The parser supports what the templates need: a table of maps, sets and chains, one line per rule,
- * comments from # to the end of the line, and the variables of struct layout_vars. A line with an
- * unset variable is dropped, including its block if it opens one. A line with ${source} is repeated
- * for each prefix length of the family, longest first: ${length} is the length as a classid,
+ * The parser supports what the templates need: a table of maps, sets, chains and a flowtable, one
+ * line per rule, comments from # to the end of the line, and the variables of struct layout_vars. A
+ * line with an unset variable is dropped, including its block if it opens one. A line with
+ * ${source} is repeated for each prefix length of the family, longest first: ${length} is the
+ * length as a classid,
  * ${source} that many bits of the source address.
  */
 #ifndef KUBE_NFTD_TABLE_TEMPLATE_H
@@ -47,15 +48,24 @@ struct layout_chain {
     VEC(struct layout_rule) rules;
 };
 
+/* A flowtable; a layout has one at most. */
+struct layout_flowtable {
+    char *name; /* NULL: there is none */
+    char *comment;
+    char *hook; /* "hook ingress priority 0;" */
+    int32_t priority;
+};
+
 /* Starts zeroed. */
 struct layout {
+    struct layout_flowtable flowtable;
     VEC(struct layout_set) sets;
     VEC(struct layout_chain) chains;
 };
 
 /* Values of the variables. Strings are borrowed; NULL: unset. */
 struct layout_vars {
-    enum family family;       /* ${ip}, ${ip_addr} */
+    enum family family;       /* ${ip}, ${ip_addr}, ${ingress} */
     const char *mark;         /* ${mark}: "0x4000" */
     const char *from_pod;     /* ${from_pod}: "ip saddr @pod_cidrs", "iifname \"cni0\"" */
     const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for all packets */
@@ -90,6 +100,9 @@ enum template_id {
 };
 extern const struct template templates[TEMPLATE_COUNT];
 
+/* What the base also has while flowtables are in use. */
+extern const struct template flowtable_template;
+
 /* Kernel features to probe: preflight.c. */
 extern const struct template preflight_template;
 
@@ -114,7 +127,8 @@ uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning);
  * : C" or "typeof EXPR . EXPR : EXPR". All nft versions since 1.0.6 can list this user data. */
 int set_declare(const struct layout_set *layout, struct error *err);
 
-/** Adds the messages for @layout to @batch: with @sets, also those for its maps and sets. */
+/** Adds the messages for @layout to @batch: with @sets, also those for its maps, sets and
+ * flowtable. */
 void program_layout(const struct layout *layout, bool sets, struct nft_batch *batch);
 
 /** Likewise for all rules of a chain, and for one rule; its anonymous sets come ahead of it. */

@@ -16,5 +16,6 @@ nft_template_\name:
     template source_ranges, "source-ranges.nft"
     template affinity, "affinity.nft"
     template learn, "learn.nft"
+    template flowtable, "flowtable.nft"
     template preflight, "preflight.nft"
     .section .note.GNU-stack,"",%progbits

@@ -7,7 +7,8 @@ A client and a backend, and between them nodes, each with a table of its own:
     client ---- node 0 ---- backend        forwards; no table, no conntrack
            ---- node 1 ----                conntrack and NAT, without any rule
            ---- node 2 ----                one rule that translates one address
-           ---- node 3 ----                kube-nftd with 10 services, 10,000, 50,000, and with connections counted
+           ---- node 3 ----                kube-nftd with 10 services, 10,000, 50,000, with connections counted, and
+                                           with a flowtable, where the kernel has them
 
 bench_send on one CPU sends UDP packets through one of them; the kernel takes them the whole way, to the chain
 that drops them in front of the backend, before the send returns, so the sender's CPU time holds all of it.
@@ -22,6 +23,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -54,6 +56,7 @@ SENDING = "sending"
 PLAIN = "forwarding"
 TRACKING = "conntrack, no rule"
 FIXED = "one fixed rule"
+FLOWTABLE = "kube-nftd, known connections in a flowtable"
 EVERYTHING = "everything in use"  # kube-nftd, with services of all kinds beside those that are called
 
 # The rule that nobody gets to switches conntrack on.
@@ -318,6 +321,12 @@ class Path:
         return found
 
 
+def has_flowtables(options):
+    """Whether this kernel has, as kube-nftd sees it."""
+    said = subprocess.run([options.build / "kube-nftd", "preflight"], capture_output=True, text=True, check=False)
+    return re.search(r"^IPv4 .*flowtables.* ok$", said.stdout, re.MULTILINE) is not None
+
+
 def make_nodes(path, options):
     path.add(PLAIN).has_services = False
     tracking = path.add(TRACKING)
@@ -338,10 +347,18 @@ def make_nodes(path, options):
     node = path.add(f"kube-nftd, {EVERYTHING}")
     program(node, SPREAD, options, everything=True)
     node.destinations = SPREAD
+    if has_flowtables(options):
+        node = path.add(FLOWTABLE)
+        program(node, SPREAD, options, flags=("--flowtable-devices", "client*,backend*"))
+        node.destinations = SPREAD
     for services in QUICK_CHAIN_SERVICES if options.quick else CHAIN_SERVICES:
         node = path.add(f"chains, {services:,} services")
         node.load("".join(chain_table(services)))
         node.destinations = SPREAD
+
+
+def has_devices(node):
+    return "devices = " in node.namespace.run("nft", "list", "flowtables").stdout
 
 
 def program(node, services, options, everything=False, flags=()):
@@ -351,7 +368,10 @@ def program(node, services, options, everything=False, flags=()):
         cluster.write_manifest(manifest, Size(services, ENDPOINTS), protocol="UDP",
                                others=cluster.services_of_all_kinds() if everything else ())
         frontends = services + (cluster.FRONTENDS_OF_ALL_KINDS if everything else 0)
-        subjects.Daemon(options.build, ["--manifests", manifest, *flags], frontends).stop()
+        daemon = subjects.Daemon(options.build, ["--manifests", manifest, *flags], frontends)
+        while "--flowtable-devices" in flags and not has_devices(node):
+            time.sleep(0.05)
+        daemon.stop()
 
 
 # What is sent: by which name the figures have it, whether to services, whether of known connections.

@@ -337,7 +337,8 @@ static void scan_conntrack(void)
     struct error err = {0};
     struct conntrack *conntrack = conntrack_open(&err);
     if (conntrack)
-        expect(conntrack_scan_begin(conntrack, FAMILY_IPV4, true, take_flow, conntrack, &err) == 0);
+        expect(conntrack_scan_begin(conntrack, FAMILY_IPV4, true, true, take_flow, conntrack,
+                                    &err) == 0);
     while (conntrack && answers.left >= 3 && conntrack_scan_step(conntrack, &err) == CONNTRACK_MORE)
         continue;
     error_clear(&err);

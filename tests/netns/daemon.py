@@ -14,6 +14,7 @@ from lab import NODE_NAME, LabError, Namespace
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("KUBE_NFTD", REPOSITORY / "build" / "kube-nftd")).absolute()
+MORE_FLAGS = os.environ.get("KUBE_NFTD_MORE_FLAGS", "").split()  # of each daemon
 HEALTH_PORT = 10256
 FAMILY_TABLE = {4: "ip", 6: "ip6"}
 ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
@@ -83,7 +84,7 @@ class Daemon:
         self.wait_programmed()
 
     def launch(self) -> None:
-        argv = [*self.wrapper, str(BINARY), "--manifests", str(self.source), *self.flags]
+        argv = [*self.wrapper, str(BINARY), "--manifests", str(self.source), *MORE_FLAGS, *self.flags]
         if "--hostname-override" not in self.flags:
             argv += ["--hostname-override", NODE_NAME]
         argv += ["--healthz-bind-address", f"127.0.0.1:{HEALTH_PORT}", "-v", "4"]

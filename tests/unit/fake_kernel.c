@@ -409,7 +409,53 @@ int nft_socket_read_chains(struct nft_socket *s, enum family family, const char 
     return 0;
 }
 
+int nft_socket_read_flowtable(struct nft_socket *s, enum family family, const char *table,
+                              const char *flowtable, bool *exists,
+                              void (*fn)(void *ctx, const char *device), void *ctx,
+                              struct error *err)
+{
+    const struct fake_table *held = asked(s, family, table);
+    if (read_is_refused())
+        return error_set(err, "the fake kernel cannot read the flowtable: %s",
+                         strerror(kernel.reads_errno));
+    *exists = strcmp(held->flowtable, flowtable) == 0;
+    vec_each (&held->devices, device)
+        fn(ctx, device->name);
+    return 0;
+}
+
 /* ---- for tests ---- */
+
+void fake_kernel_have_devices(const char *names)
+{
+    fake_set_host_devices(names);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        fake_keep_present(&kernel.tables[i]);
+}
+
+char *fake_kernel_devices(enum family family)
+{
+    const struct fake_table *table = table_of(family);
+    return *table->flowtable ? fake_list_devices(table) : NULL;
+}
+
+void fake_kernel_drop_device(enum family family, const char *name)
+{
+    struct fake_table *table = table_of(family);
+    size_t n = 0;
+    vec_each (&table->devices, device)
+        if (strcmp(device->name, name) != 0)
+            table->devices.v[n++] = *device;
+    table->devices.n = n;
+}
+
+void fake_kernel_drop_flowtable(enum family family)
+{
+    struct fake_table *table = table_of(family);
+    fake_flush_chain(table, "flows");
+    *table->flowtable = '\0';
+    vec_clear(&table->devices);
+}
 
 void fake_kernel_set_owner(enum family family, enum fake_owner owner)
 {
@@ -439,6 +485,7 @@ static void reset(void)
 
 void fake_kernel_reset(void)
 {
+    fake_reset_devices();
     reset();
     fake_kernel_exchange();
     reset();

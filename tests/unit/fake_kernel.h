@@ -121,6 +121,26 @@ void fake_kernel_refuse_chain(const char *chain, int why);
 /** More than so many chains: EMLINK, of the transaction as a whole, without a message. */
 void fake_kernel_limit_chains(size_t most);
 
+/*
+ * Devices of the host, and of the flowtable of each table.
+ */
+
+/** The host has just these, separated by blanks. Those that go leave the flowtables, unless names
+ * are kept, as by Linux 6.16 and later: then a device need not be there. */
+void fake_kernel_have_devices(const char *names);
+void fake_kernel_keep_device_names(bool on);
+
+/** This device (borrowed) cannot be added to a flowtable. NULL: all can. */
+void fake_kernel_refuse_device(const char *name, int why);
+
+/** The names of a flowtable's devices, sorted, to be freed; NULL: there is no flowtable. */
+char *fake_kernel_devices(enum family family);
+
+/** Another program takes a device out of the flowtable, or deletes the flowtable and the rules that
+ * name it. */
+void fake_kernel_drop_device(enum family family, const char *name);
+void fake_kernel_drop_flowtable(enum family family);
+
 /** Nothing is refused any more. */
 void fake_kernel_forgive(void);
 

@@ -241,6 +241,12 @@ static int judge_dynset(const struct application *a, const struct nftnl_expr *ex
     return fits ? 0 : EOPNOTSUPP;
 }
 
+static int judge_flow(const struct application *a, const struct nftnl_expr *expr)
+{
+    const char *name = nftnl_expr_get_str(expr, NFTNL_EXPR_FLOW_TABLE_NAME);
+    return strcmp(a->table->flowtable, name) == 0 ? 0 : ENOENT;
+}
+
 static int judge_verdict(const struct application *a, const struct nftnl_expr *expr)
 {
     return !nftnl_expr_is_set(expr, NFTNL_EXPR_IMM_CHAIN) ||
@@ -260,6 +266,8 @@ static int judge_expression(struct nftnl_expr *expr, void *data)
         a->why = judge_dynset(a, expr);
     else if (strcmp(name, "immediate") == 0)
         a->why = judge_verdict(a, expr);
+    else if (strcmp(name, "flow_offload") == 0)
+        a->why = judge_flow(a, expr);
     if (a->grudges->lacking && strcmp(name, a->grudges->lacking) == 0)
         a->why = ENOENT;
     return a->why ? -1 : 0;
@@ -396,6 +404,26 @@ static int change_elements(struct application *a, const struct nlmsghdr *message
     return 0;
 }
 
+/* ---- the flowtable ---- */
+
+static int note_flow(struct nftnl_expr *expr, void *names_it)
+{
+    *(bool *)names_it =
+        *(bool *)names_it || strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "flow_offload") == 0;
+    return 0;
+}
+
+static int delete_flowtable(struct application *a, const struct nlmsghdr *message)
+{
+    bool in_use = false;
+    vec_each (&a->table->rules, from) {
+        struct nftnl_rule *rule = fake_parse_rule(from);
+        nftnl_expr_foreach(rule, note_flow, &in_use);
+        nftnl_rule_free(rule);
+    }
+    return fake_delete_flowtable(a->table, message, in_use);
+}
+
 /* ---- batches ---- */
 
 static int apply_message(struct application *a, const struct nlmsghdr *message)
@@ -424,6 +452,10 @@ static int apply_message(struct application *a, const struct nlmsghdr *message)
     case NFT_MSG_NEWSETELEM:
     case NFT_MSG_DELSETELEM:
         return change_elements(a, message, type == NFT_MSG_NEWSETELEM);
+    case NFT_MSG_NEWFLOWTABLE:
+        return a->table->owned_elsewhere ? EPERM : fake_new_flowtable(a->table, message);
+    case NFT_MSG_DELFLOWTABLE:
+        return a->table->owned_elsewhere ? EPERM : delete_flowtable(a, message);
     default:
         return EOPNOTSUPP;
     }

@@ -4,6 +4,7 @@
  *  fake_kernel_table.c     sets, chains and rules by name, whole tables copied
  *  fake_kernel_elements.c  adding, deleting and looking up elements, ranges too, as the kernel does
  *  fake_kernel_messages.c  netlink messages taken apart
+ *  fake_kernel_flowtable.c those about the flowtable, and its devices
  *  fake_kernel_checks.c    the rules of fake_kernel.h for each transaction
  *  fake_kernel_batches.c   those for whole batches
  *  fake_kernel_rules.c     rules as the kernel gives them back, and what others change in them
@@ -73,6 +74,14 @@ struct fake_chain {
     bool drops; /* by its policy */
 };
 
+struct fake_device {
+    char name[16];
+};
+struct fake_devices {
+    struct fake_device *v;
+    size_t n, cap;
+};
+
 struct fake_table {
     bool exists;
     bool anew; /* made by this transaction */
@@ -82,6 +91,8 @@ struct fake_table {
     VEC(struct fake_set) sets;
     VEC(struct fake_chain) chains;
     VEC(struct fake_rule) rules;
+    char flowtable[FAKE_NAME_SIZE]; /* "": there is none */
+    struct fake_devices devices;    /* of it */
 };
 
 /* A key put together from others. */
@@ -183,6 +194,20 @@ struct fake_grudges {
  * in the batch what is refused. The first errno, or 0. */
 int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, size_t to,
                struct fake_counts *counts, const struct fake_grudges *grudges);
+
+/* ---- fake_kernel_flowtable.c ---- */
+
+/** Applies a message. @in_use: a rule names the flowtable. An errno, or 0. */
+int fake_new_flowtable(struct fake_table *table, const struct nlmsghdr *message);
+int fake_delete_flowtable(struct fake_table *table, const struct nlmsghdr *message, bool in_use);
+
+/** The devices of the host, separated by blanks; those that are not there leave a flowtable. */
+void fake_set_host_devices(const char *names);
+void fake_keep_present(struct fake_table *table);
+void fake_reset_devices(void);
+
+/** See fake_kernel_devices(). */
+char *fake_list_devices(const struct fake_table *table);
 
 /* ---- fake_kernel_checks.c ---- */
 

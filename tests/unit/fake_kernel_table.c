@@ -55,6 +55,7 @@ void fake_free_table(struct fake_table *table)
     vec_free(&table->sets);
     vec_free(&table->chains);
     vec_free(&table->rules);
+    vec_free(&table->devices);
     free(table->comment);
     memset(table, 0, sizeof(*table));
 }
@@ -100,6 +101,8 @@ void fake_copy_table(struct fake_table *to, const struct fake_table *from)
                               .comment = xstrdup(from->comment),
                               .flags = from->flags,
                               .owned_elsewhere = from->owned_elsewhere};
+    fake_copy_name(to->flowtable, from->flowtable);
+    vec_append(&to->devices, from->devices.v, from->devices.n);
     vec_each (&from->chains, chain)
         vec_push(&to->chains, *chain);
     vec_each (&from->rules, rule)

@@ -104,6 +104,7 @@ static void print_texts(FILE *out, const struct options *options)
     print_text(out, "master", options->master);
     print_text(out, "host", options->hostname_override);
     print_text(out, "bind", options->bind_address);
+    print_text(out, "flowtable", options->flowtable_devices);
     print_text(out, "bridge", options->pod_bridge_interface);
     print_text(out, "prefix", options->pod_interface_name_prefix);
     print_text(out, "taint", options->remove_startup_taint);

@@ -175,6 +175,52 @@ COMMAND(needs_commit)
     fputs(ruleset_needs_commit(ruleset, now) ? "yes\n" : "no\n", out);
 }
 
+/* ---- the flowtable ---- */
+
+/* "follow": what the flowtable has then, in one transaction or none; what is left out of it, and
+ * when to try again. */
+COMMAND(follow)
+{
+    fake_kernel_forget_counts();
+    fake_kernel_set_time(now);
+    const double next = flowtable_sync(ruleset, sock, now);
+    const struct ruleset_flowtable flowtable = ruleset_flowtable(ruleset);
+    char *devices = fake_kernel_devices(family);
+    fprintf(out, "%s", devices ? *devices ? devices : "no devices" : "no flowtable");
+    if (fake_kernel_counts()->transactions)
+        fprintf(out, ", sent");
+    if (fake_kernel_counts()->attempts > fake_kernel_counts()->transactions)
+        fprintf(out, " after %zu rejections",
+                fake_kernel_counts()->attempts - fake_kernel_counts()->transactions);
+    vec_each (flowtable.rejected, it)
+        fprintf(out, ", without %s: %s", it->device.name, strerror(it->why));
+    if (flowtable.failure)
+        fprintf(out, ", fails: %s", flowtable.failure);
+    if (next)
+        fprintf(out, ", again in %.3g s", next - now);
+    fputc('\n', out);
+    free(devices);
+}
+
+/* How many that are, and of how many messages. */
+COMMAND(follow_count)
+{
+    fake_kernel_forget_counts();
+    ck_assert_double_eq(flowtable_sync(ruleset, sock, now), 0);
+    const struct fake_counts *counts = fake_kernel_counts();
+    fprintf(out, "%zu devices, %zu transactions of %zu messages\n",
+            ruleset_flowtable(ruleset).devices->n, counts->transactions, counts->messages);
+}
+
+/* What it is known to have. */
+COMMAND(followed)
+{
+    vec_each (ruleset_flowtable(ruleset).devices, device)
+        fprintf(out, "%s%s", device == ruleset_flowtable(ruleset).devices->v ? "" : " ",
+                device->name);
+    fputc('\n', out);
+}
+
 /* ---- daemons ---- */
 
 static void on_abandoned(void *ctx, const struct frontend *f)
@@ -203,6 +249,10 @@ static bool configure(const char *word)
         config.detector = DETECT_CIDRS;
     else if (strcmp(word, "named") == 0)
         config.owner = name_owner;
+    else if (strcmp(word, "flowtable") == 0)
+        config.flowtable = true;
+    else if (strcmp(word, "no-flowtable") == 0)
+        config.flowtable = false;
     else if (script_option(copy, "dump", &value))
         config.dump_most = (uint32_t)atoi(value);
     else if (script_option(copy, "portion", &value))
@@ -607,6 +657,12 @@ COMMAND(priority)
 COMMAND(log)
 {
     write_logged(out, LOG_LEVEL_ERROR);
+}
+
+/* How many warnings there were so far. */
+COMMAND(warnings)
+{
+    fprintf(out, "%u\n", logged(LOG_LEVEL_WARN));
 }
 
 COMMAND(failure)

@@ -74,6 +74,78 @@ COMMAND(unlead)
     }
 }
 
+/* Names in order; "eth0#2" is another device of that name. */
+COMMAND(devices)
+{
+    device_vec devices = {0};
+    for (char *word; *(word = script_word(&words));) {
+        struct device device = {.index = 1};
+        char *number = strchr(word, '#');
+        if (number)
+            device.index = (uint32_t)atoi(number + 1);
+        memcpy(device.name, word, number ? (size_t)(number - word) : strlen(word));
+        vec_push(&devices, device);
+    }
+    ruleset_set_devices(ruleset, &devices);
+    vec_free(&devices);
+}
+
+/* So many devices, dev0000 and so on. */
+COMMAND(many_devices)
+{
+    device_vec devices = {0};
+    char *names = xstrdup("");
+    for (unsigned i = 0, n = script_number(&words, 0); i < n; i++) {
+        struct device device = {.index = i};
+        snprintf(device.name, sizeof(device.name), "dev%04u", i);
+        vec_push(&devices, device);
+        char *longer = xasprintf("%s %s", names, device.name);
+        free(names);
+        names = longer;
+    }
+    fake_kernel_have_devices(names);
+    ruleset_set_devices(ruleset, &devices);
+    vec_free(&devices);
+    free(names);
+}
+
+COMMAND(have)
+{
+    fake_kernel_have_devices(words);
+}
+
+COMMAND(keep_names)
+{
+    fake_kernel_keep_device_names(true);
+}
+
+/* "hook NAME": it is refused; "hook": all are taken. */
+COMMAND(unhookable)
+{
+    static char *name;
+    free(name);
+    name = *words ? xstrdup(words) : NULL;
+    fake_kernel_refuse_device(name, EOPNOTSUPP);
+}
+
+COMMAND(take_device)
+{
+    fake_kernel_drop_device(family, words);
+    ruleset_recheck_rules(ruleset);
+}
+
+/* Of which nobody is told. */
+COMMAND(steal_device)
+{
+    fake_kernel_drop_device(family, words);
+}
+
+COMMAND(take_flowtable)
+{
+    fake_kernel_drop_flowtable(family);
+    ruleset_recheck_rules(ruleset);
+}
+
 static void change_backends(char *all, unsigned number, bool more)
 {
     struct backend backends[MOST_BACKENDS];

@@ -86,6 +86,7 @@ COMMAND(ruleset)
         config.masquerade_all |= strcmp(word, "masquerade-all") == 0;
         config.no_fib |= strcmp(word, "no-fib") == 0;
         config.no_reject |= strcmp(word, "no-reject") == 0;
+        config.flowtable |= strcmp(word, "flowtable") == 0;
         if (script_option(word, "mark", &value))
             config.mark = (uint32_t)strtoul(value, NULL, 0);
         else if (script_option(word, "count", &value))
@@ -98,6 +99,19 @@ COMMAND(ruleset)
             config.interface = value;
     }
     begin(family, &config);
+}
+
+/* Of the flowtable, in order. */
+COMMAND(devices)
+{
+    device_vec devices = {0};
+    for (const char *word; *(word = script_word(&words));) {
+        struct device device = {.index = 1};
+        snprintf(device.name, sizeof(device.name), "%s", word);
+        vec_push(&devices, device);
+    }
+    ruleset_set_devices(ruleset, &devices);
+    vec_free(&devices);
 }
 
 /* port ID BACKEND... local BACKEND... affinity=SECONDS from RANGE...; "10.0.0.0:80*26": so many,
@@ -259,6 +273,7 @@ static const struct ruleset_config configs[] = {
     {.detector = DETECT_CIDRS, .masquerade_all = true, .no_reject = true, .mark = 1},
     {.counting = COUNT_SERVICES, .mark = 1},
     {.counting = COUNT_ENDPOINTS, .mark = 1},
+    {.flowtable = true, .mark = 1},
 };
 
 static size_t checked;
@@ -285,7 +300,7 @@ TESTS(the_template_is_in_it, (COUNT(configs) * FAMILY_COUNT))
     const struct ruleset_config *config = &configs[_i / FAMILY_COUNT];
     struct layout layout = {.sets = {0}};
     begin((enum family)(_i % FAMILY_COUNT), config);
-    ck_assert_int_eq(layout_parse(&templates[TEMPLATE_BASE], &ruleset->vars, &layout, NULL), 0);
+    ck_assert_int_eq(ruleset_add_base(ruleset, &layout, NULL), 0);
     dump();
     checked = 0;
     vec_each (&layout.sets, set) {
@@ -298,6 +313,11 @@ TESTS(the_template_is_in_it, (COUNT(configs) * FAMILY_COUNT))
         check_has(chain->hook);
         vec_each (&chain->rules, rule)
             check_has(rule->text);
+    }
+    if (config->flowtable) {
+        check_lines(layout.flowtable.comment, "#");
+        check_has(layout.flowtable.hook);
+        ck_assert_ptr_nonnull(strstr(text, "flow add @fast"));
     }
     if (config->counting == COUNT_ENDPOINTS) /* which has all blocks */
         check_lines(templates[TEMPLATE_BASE].text, "    #");

@@ -20,6 +20,7 @@
 #include <linux/in.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <sys/socket.h>
@@ -65,6 +66,18 @@ static void tamper(struct nlmsghdr *request)
         request->nlmsg_type = (uint16_t)((NFNL_SUBSYS_COUNT + 1) << 8 | type);
 }
 
+/* Whoever makes an entry cannot say that a flowtable forwards it, so a mark says it. */
+#define FORWARDED 0x77
+
+static void show_forwarded(const void *messages, size_t length)
+{
+    netlink_each (message, messages, length) {
+        const struct nlattr *status = nfnl_attribute(message, CTA_STATUS);
+        if (status && netlink_number(nfnl_attribute(message, CTA_MARK), 0) == FORWARDED)
+            *(uint32_t *)mnl_attr_get_payload(status) |= htonl(IPS_OFFLOAD);
+    }
+}
+
 /* These two take the place of the C library's. */
 ssize_t sendto(int fd, const void *buffer, size_t length, int flags, const struct sockaddr *to,
                socklen_t to_length)
@@ -82,6 +95,7 @@ ssize_t recv(int fd, void *buffer, size_t size, int flags)
     if (n < (ssize_t)sizeof(*message) || message->nlmsg_type == NLMSG_ERROR ||
         NFNL_MSG_TYPE(message->nlmsg_type) == IPCTNL_MSG_CT_GET_STATS)
         return n;
+    show_forwarded(buffer, (size_t)n);
     int scans = filtered_scans + whole_scans;
     if (scans <= overruns) {
         errno = ENOBUFS;
@@ -121,7 +135,9 @@ struct made {
     uint8_t protocol;
     uint16_t client_port, zone;
     struct backend to, server;
-    bool answer; /* it goes to the client, and is not translated */
+    bool answer;    /* it goes to the client, and is not translated */
+    bool forwarded; /* by a flowtable */
+    bool reset;     /* of TCP: the entry stays as established, for ten seconds */
 };
 
 /* What has a letter, by its place in the alphabet. */
@@ -154,6 +170,15 @@ static void put_tuple(struct nlmsghdr *request, uint16_t type, const struct made
     mnl_attr_nest_end(request, tuple);
 }
 
+static void put_established(struct nlmsghdr *request)
+{
+    struct nlattr *info = mnl_attr_nest_start(request, CTA_PROTOINFO);
+    struct nlattr *tcp = mnl_attr_nest_start(request, CTA_PROTOINFO_TCP);
+    mnl_attr_put_u8(request, CTA_PROTOINFO_TCP_STATE, TCP_CONNTRACK_ESTABLISHED);
+    mnl_attr_nest_end(request, tcp);
+    mnl_attr_nest_end(request, info);
+}
+
 /* Sends a request about @flow. Returns the errno with which it is answered. */
 static int ask(const struct made *flow, uint8_t type, uint16_t flags)
 {
@@ -170,7 +195,11 @@ static int ask(const struct made *flow, uint8_t type, uint16_t flags)
     if (type == IPCTNL_MSG_CT_NEW) {
         put_tuple(request, CTA_TUPLE_REPLY, flow, flow->answer ? to : &flow->server, from);
         mnl_attr_put_u32(request, CTA_STATUS, htonl(IPS_CONFIRMED | IPS_SEEN_REPLY | IPS_ASSURED));
-        mnl_attr_put_u32(request, CTA_TIMEOUT, htonl(3600));
+        mnl_attr_put_u32(request, CTA_TIMEOUT, htonl(flow->reset ? 10 : 3600));
+        if (flow->forwarded)
+            mnl_attr_put_u32(request, CTA_MARK, htonl(FORWARDED));
+        if (flow->protocol == IPPROTO_TCP)
+            put_established(request);
     }
     ck_assert_int_gt(mnl_socket_sendto(sock, request, request->nlmsg_len), 0);
     int result;
@@ -188,11 +217,16 @@ static void create(const struct made *flow)
     ck_assert_msg(why == 0, "port %u: %s", flow->client_port, strerror(why));
 }
 
+/* "10.96.0.1:53", of UDP, or "10.96.0.1:53/tcp". */
 static struct frontend frontend_of(const char *word)
 {
     enum family family;
-    struct backend end = make_backend(word, &family);
-    return (struct frontend){end.address, end.port, IPPROTO_UDP, (uint8_t)family};
+    const char *slash = strchr(word, '/');
+    char *address = xstrndup(word, strcspn(word, "/"));
+    struct backend end = make_backend(address, &family);
+    free(address);
+    return (struct frontend){end.address, end.port, slash ? IPPROTO_TCP : IPPROTO_UDP,
+                             (uint8_t)family};
 }
 
 /* ---- commands: flows ---- */
@@ -218,7 +252,7 @@ static uint8_t protocol_of(const char *word)
                                        : IPPROTO_UDP;
 }
 
-/* flow LETTER TO SERVER PROTOCOL zone=N: replies come from the server. */
+/* flow LETTER TO SERVER PROTOCOL zone=N forwarded reset: replies come from the server. */
 COMMAND(flow)
 {
     const char *letter = script_word(&words), *to = script_word(&words);
@@ -227,6 +261,10 @@ COMMAND(flow)
     for (char *word, *value; *(word = script_word(&words));)
         if (script_option(word, "zone", &value))
             like.zone = (uint16_t)atoi(value);
+        else if (strcmp(word, "forwarded") == 0)
+            like.forwarded = true;
+        else if (strcmp(word, "reset") == 0)
+            like.reset = true;
         else
             like.protocol = protocol_of(word);
     add_made(*letter, to, server);
@@ -475,7 +513,8 @@ TEST(an_entry_that_took_the_place_of_a_stale_one_stays)
     run_flow((char[]){"a 10.96.0.1:53 10.244.0.1:53"}, NULL);
     run_flow((char[]){"b 10.96.0.1:53 10.244.0.2:53"}, NULL);
     run_flow((char[]){"c 10.96.0.1:53 10.244.0.3:53"}, NULL);
-    ck_assert_int_eq(conntrack_scan_begin(conntrack, FAMILY_IPV4, false, keep_it, kept, &err), 0);
+    ck_assert_int_eq(
+        conntrack_scan_begin(conntrack, FAMILY_IPV4, false, false, keep_it, kept, &err), 0);
     ck_assert_int_eq(conntrack_scan_step(conntrack, &err), CONNTRACK_MORE);
     ck_assert_int_eq(ask(&made[0], IPCTNL_MSG_CT_DELETE, 0), 0);
     ck_assert_int_eq(ask(&made[1], IPCTNL_MSG_CT_DELETE, 0), 0);

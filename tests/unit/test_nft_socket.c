@@ -501,7 +501,7 @@ static void run_preflight(int which)
         [FAMILY_IPV4] = which != FAMILY_IPV6, [FAMILY_IPV6] = which != FAMILY_IPV4};
     for (int i = 0; i < FAMILY_COUNT; i++)
         preflight_clear(&preflights[i]);
-    preflight_run(sock, families, preflights);
+    preflight_run(sock, families, false, preflights);
     for (int i = 0; i < FAMILY_COUNT; i++)
         ck_assert_int_eq(preflights[i].n > 0, families[i]);
 }

@@ -254,6 +254,39 @@ COMMAND(daemon)
     }
 }
 
+/* In place of src/netlink/flowtable_flows.c. */
+static bool many_flows, no_flows, unknown_flows;
+
+bool flowtable_flows(struct flowtable_flows *flows)
+{
+    *flows = (struct flowtable_flows){.n = {no_flows ? 0 : 17, 0}, .estimated = many_flows};
+    return !unknown_flows;
+}
+
+/* "flowtable N": with so many devices; "rejected", "failing", "many", "none", "unknown": one device
+ * is, a change is, the connections are. */
+COMMAND(flowtable)
+{
+    static device_vec devices;
+    static device_rejection_vec none, one;
+    vec_clear(&devices);
+    vec_clear(&one);
+    for (int i = 0, n = atoi(words); i < n; i++) {
+        struct device device = {.index = 1};
+        snprintf(device.name, sizeof(device.name), "veth%d", i);
+        vec_push(&devices, device);
+    }
+    vec_push(&one, (struct device_rejection){{"odd0", 1}, EOPNOTSUPP});
+    many_flows = strstr(words, "many");
+    no_flows = strstr(words, "none");
+    unknown_flows = strstr(words, "unknown");
+    state.family[FAMILY_IPV4].flowtable =
+        (struct ruleset_flowtable){.in_use = true,
+                                   .devices = &devices,
+                                   .rejected = strstr(words, "rejected") ? &one : &none,
+                                   .failure = strstr(words, "failing") ? "busy" : NULL};
+}
+
 /* Without the version, the time since it is up, and memory and conntrack of here. */
 COMMAND(statusz)
 {

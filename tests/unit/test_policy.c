@@ -49,6 +49,7 @@ static VEC(uint32_t) gone_ids;
 static VEC(struct received) state;
 static struct facts facts;
 static struct fake_flows flows;
+static bool with_flowtable;
 
 /* Every so many changes of service ports are not taken; then the whole route must follow. */
 static unsigned changes_taken, reject_every;
@@ -311,7 +312,8 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
 static void receive_flows(const struct frontend *frontend, char *text)
 {
     char name[FRONTEND_TEXT_SIZE];
-    ck_assert_uint_eq(frontend->protocol, IPPROTO_UDP);
+    ck_assert(frontend->protocol == IPPROTO_UDP ||
+              (frontend->protocol == IPPROTO_TCP && with_flowtable));
     const bool gone = !text;
     bool known = facts_set(&facts, xstrdup(frontend_format(frontend, name)), text);
     ck_assert(known || !gone);
@@ -440,14 +442,16 @@ static size_t count_passed(void)
 
 /* ---- set-up ---- */
 
-static void make_policy(size_t most_endpoints)
+static void make_policy(size_t most_endpoints, bool flowtable)
 {
+    with_flowtable = flowtable;
     static const struct event_sink events = {NULL, on_event};
     const struct policy_config config = {
         .node_name = "here",
         .caches = &caches,
         .tables = {(struct table *)&tables[FAMILY_IPV4], (struct table *)&tables[FAMILY_IPV6]},
         .flows = (struct flow_cleaner *)(void *)&flows,
+        .flowtables = {[FAMILY_IPV4] = flowtable},
         .health = (struct health *)(void *)&facts,
         .health_check = on_health_check,
         .events = &events,
@@ -465,7 +469,7 @@ static void set_up(void)
     struct caches_ops caches_ops = cache_ops;
     caches_ops.covered = on_service_cidrs;
     caches_init(&caches, &caches_ops);
-    make_policy(0);
+    make_policy(0, false);
     show_events = false;
     n_events = 0;
     passed = open_memstream(&passed_text, &passed_length);
@@ -550,7 +554,14 @@ COMMAND(node_ip)
 COMMAND(most_endpoints)
 {
     policy_free(policy);
-    make_policy((size_t)atoi(words));
+    make_policy((size_t)atoi(words), false);
+}
+
+/* For IPv4, before anything else. */
+COMMAND(flowtable)
+{
+    policy_free(policy);
+    make_policy(0, true);
 }
 
 COMMAND(reject_every)

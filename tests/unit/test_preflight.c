@@ -6,6 +6,7 @@
 #include "script.h"
 
 #include "kube-nftd/client.h"
+#include "kube-nftd/host.h"
 #include "kube-nftd/table.h"
 #include "table/template.h"
 
@@ -68,7 +69,8 @@ static bool is_value(const char *word)
 /* Whether a set or chain is named behind @word. "meta set" is followed by what it sets. */
 static bool names_follow(const char *expression, const char *word)
 {
-    return (strcmp(word, "set") == 0 && strcmp(expression, "meta") != 0) || strcmp(word, "->") == 0;
+    return (strcmp(word, "set") == 0 && strcmp(expression, "meta") != 0) ||
+           strcmp(word, "->") == 0 || strcmp(word, "flowtable") == 0;
 }
 
 /* The text that libnftnl has for an expression, without values and names; values in a row count
@@ -145,6 +147,8 @@ static void take_message(const struct nlmsghdr *message, ability_vec *out)
         take_chain(message, out);
     else if (type == NFT_MSG_NEWRULE)
         take_rule(message, out);
+    else if (type == NFT_MSG_NEWFLOWTABLE)
+        add_ability(out, xstrdup("flowtable"));
     else
         ck_assert_int_eq(type, NFT_MSG_NEWSETELEM);
 }
@@ -186,6 +190,15 @@ int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *wh
     return error_set(err, "refused: %s", strerror(kernel.why));
 }
 
+/* In place of src/host/proc.c. */
+static long long tcp_timeout = 30; /* of flowtables; -1: there is no such setting */
+
+long long host_net_setting(const char *path)
+{
+    ck_assert_str_eq(path, "netfilter/nf_flowtable_tcp_timeout");
+    return tcp_timeout;
+}
+
 static void clear_preflights(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
@@ -196,6 +209,7 @@ static void teardown(void)
 {
     clear_preflights();
     clear_abilities(&kernel.asked);
+    tcp_timeout = 30;
 }
 
 /* ---- commands: tests/unit/cases/preflight ---- */
@@ -216,6 +230,12 @@ COMMAND(lacks)
                                                   : EPERM;
 }
 
+/* Before Linux 5.14. */
+COMMAND(old)
+{
+    tcp_timeout = -1;
+}
+
 /* What a family can do, in one line. */
 static void print_facts(const struct preflight *preflight, FILE *out)
 {
@@ -225,7 +245,8 @@ static void print_facts(const struct preflight *preflight, FILE *out)
     } needs[] = {{NEED_REJECT, "reject"},
                  {NEED_FIB, "fib"},
                  {NEED_OWNER, "owner"},
-                 {NEED_COUNTERS, "counters"}};
+                 {NEED_COUNTERS, "counters"},
+                 {NEED_FLOWTABLE, "flowtables"}};
     char *missing = preflight_missing(preflight);
     fprintf(out, preflight_passed(preflight) ? "passed, has" : "failed, has");
     for (int i = 0; i < COUNT(needs); i++)
@@ -259,7 +280,7 @@ COMMAND(run)
         [FAMILY_IPV4] = strchr(words, '4'), [FAMILY_IPV6] = strchr(words, '6')};
     clear_preflights();
     kernel.batches = 0;
-    preflight_run(NULL, families, preflights);
+    preflight_run(NULL, families, true, preflights);
     fprintf(out, "%u batches\n", kernel.batches);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct preflight *preflight = &preflights[i];
@@ -325,6 +346,7 @@ static void take_templates(enum family family, ability_vec *out)
         vars.n = 3;
         for (int id = 0; id < TEMPLATE_COUNT; id++)
             take_template(&templates[id], &vars, out);
+        take_template(&flowtable_template, &vars, out);
     }
 }
 
@@ -332,7 +354,7 @@ EACH_FAMILY(all_that_is_in_use_is_probed)
 {
     ability_vec used = {0};
     const bool families[FAMILY_COUNT] = {_i == FAMILY_IPV4, _i == FAMILY_IPV6};
-    preflight_run(NULL, families, preflights);
+    preflight_run(NULL, families, true, preflights);
     take_templates((enum family)_i, &used);
     ck_assert_uint_gt(used.n, 30);
     vec_each (&used, line) {

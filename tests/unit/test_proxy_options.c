@@ -17,13 +17,13 @@ static const char *const detectors[] = {
     [DETECT_INTERFACE_PREFIX] = "prefix",
 };
 
-/* A letter for each: f fib, r reject, o an owner of tables, c counters. */
+/* A letter for each: f fib, r reject, o an owner of tables, c counters, l flowtables. */
 static const char *lack_text(const struct ruleset_config *ruleset)
 {
-    static char text[5];
-    snprintf(text, sizeof(text), "%s%s%s%s", ruleset->no_fib ? "f" : "",
+    static char text[6];
+    snprintf(text, sizeof(text), "%s%s%s%s%s", ruleset->no_fib ? "f" : "",
              ruleset->no_reject ? "r" : "", ruleset->owned ? "" : "o",
-             ruleset->no_counters ? "c" : "");
+             ruleset->no_counters ? "c" : "", ruleset->no_flowtable ? "l" : "");
     return text;
 }
 
@@ -33,6 +33,7 @@ static void lack(struct ruleset_config *ruleset, const char *letters)
     ruleset->no_reject = strchr(letters, 'r');
     ruleset->owned = !strchr(letters, 'o');
     ruleset->no_counters = strchr(letters, 'c');
+    ruleset->no_flowtable = strchr(letters, 'l');
 }
 
 static void write_family(FILE *out, const struct ruleset_config *ruleset, enum family family)
@@ -46,6 +47,8 @@ static void write_family(FILE *out, const struct ruleset_config *ruleset, enum f
         fprintf(out, " mark=%x", ruleset->mark);
     if (ruleset->counting)
         fprintf(out, " counts=%s", ruleset->counting == COUNT_SERVICES ? "services" : "endpoints");
+    if (ruleset->flowtable)
+        fputs(" flowtable", out);
     if (lack_text(ruleset)[0])
         fprintf(out, " lacks=%s", lack_text(ruleset));
 }
@@ -126,13 +129,15 @@ COMMAND(check)
 /* What the kernel lacks of a family: f fib, r reject, o an owner of tables, x a requirement. */
 static const char *lacks[FAMILY_COUNT];
 static unsigned runs[FAMILY_COUNT], cleared;
+static bool asked_for_flowtables;
 static struct nft_socket *const the_socket = (struct nft_socket *)(void *)lacks;
 
 /* In place of src/ruleset/preflight.c. */
-void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT], bool flowtables,
                    struct preflight out[FAMILY_COUNT])
 {
     ck_assert_ptr_eq(socket, the_socket);
+    asked_for_flowtables = flowtables;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         runs[i] += families[i];
         out[i] = (struct preflight){.family = (enum family)i};
@@ -151,8 +156,11 @@ bool preflight_passed(const struct preflight *preflight)
 
 bool preflight_has(const struct preflight *preflight, enum preflight_need need)
 {
-    static const char letters[] = {
-        [NEED_FIB] = 'f', [NEED_REJECT] = 'r', [NEED_OWNER] = 'o', [NEED_COUNTERS] = 'c'};
+    static const char letters[] = {[NEED_FIB] = 'f',
+                                   [NEED_REJECT] = 'r',
+                                   [NEED_OWNER] = 'o',
+                                   [NEED_COUNTERS] = 'c',
+                                   [NEED_FLOWTABLE] = 'l'};
     ck_assert(need != NEED_ALWAYS);
     return !strchr(lacks[preflight->family], letters[need]);
 }
@@ -177,6 +185,7 @@ COMMAND(kernel)
     int result = proxy_check_kernel(the_socket, &left, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     ck_assert_uint_eq(cleared, FAMILY_COUNT);
+    ck_assert(!asked_for_flowtables);
     const char *between = "";
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const char *without = lack_text(&left.rulesets[i]);

@@ -57,6 +57,11 @@ TESTS(rejected, script_cases("table_rejected") * FAMILY_COUNT)
     run_case("table_rejected", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
 }
 
+TESTS(flowtable, script_cases("table_flowtable") * FAMILY_COUNT)
+{
+    run_case("table_flowtable", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
+}
+
 TESTS(limits, script_cases("table_limits") * FAMILY_COUNT)
 {
     run_case("table_limits", _i / FAMILY_COUNT, _i % FAMILY_COUNT);

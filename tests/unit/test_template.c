@@ -104,6 +104,10 @@ COMMAND(use)
 {
     const char *file = script_word(&words);
     int id = 0;
+    if (strcmp(flowtable_template.file, file) == 0) {
+        read_layout(&flowtable_template, words, out);
+        return;
+    }
     while (id < TEMPLATE_COUNT && strcmp(templates[id].file, file) != 0)
         id++;
     ck_assert_msg(id < TEMPLATE_COUNT, "no template %s", file);
