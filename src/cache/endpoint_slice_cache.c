@@ -45,7 +45,7 @@ static struct owner *find_or_add_owner(struct endpoint_slice_cache *cache, const
 }
 
 /* The index of the slice @id in owner->members.by_id, or where to insert it. */
-static size_t place_of(const struct owner *owner, const char *id)
+static size_t place_of_slice(const struct owner *owner, const char *id)
 {
     size_t low = 0, high = owner->members.by_id.n;
     while (low < high) {
@@ -60,7 +60,7 @@ static size_t place_of(const struct owner *owner, const char *id)
 
 static void insert(struct owner *owner, const struct endpoint_slice *slice)
 {
-    size_t place = place_of(owner, slice->id);
+    size_t place = place_of_slice(owner, slice->id);
     if (owner->members.by_id.n == owner->members.by_id.cap) /* most Services have one slice */
         vec_make_room(&owner->members.by_id, owner->members.by_id.n * 2 + 1);
     owner->members.by_id.n++;
@@ -90,8 +90,8 @@ static void remove_member(struct endpoint_slice_cache *cache, struct owner *owne
 /* ---- changes ---- */
 
 /* Reports the change of one of the owner's slices, which stays in one family. */
-static void report(struct endpoint_slice_cache *cache, struct owner *owner,
-                   const struct endpoint_slice *before, const struct endpoint_slice *after)
+static void report_changes(struct endpoint_slice_cache *cache, struct owner *owner,
+                           const struct endpoint_slice *before, const struct endpoint_slice *after)
 {
     struct endpoint_merge *merge = &cache->merge;
     const struct slice_change change = {owner->service_id, (after ? after : before)->family, merge};
@@ -110,20 +110,20 @@ static void on_changed(void *ctx, void *old, void *new)
     const char *was = slice_owner(before), *is = slice_owner(after);
     struct owner *owner = was ? find_owner(cache, was) : NULL;
     const struct endpoint_slice **member =
-        was ? &owner->members.by_id.v[place_of(owner, before->id)] : NULL;
+        was ? &owner->members.by_id.v[place_of_slice(owner, before->id)] : NULL;
     if (was && is && before->family == after->family && strcmp(was, is) == 0) {
         *member = after;
-        report(cache, owner, before, after);
+        report_changes(cache, owner, before, after);
         return;
     }
     if (was) {
-        report(cache, owner, before, NULL);
+        report_changes(cache, owner, before, NULL);
         remove_member(cache, owner, member);
     }
     if (is) {
         owner = find_or_add_owner(cache, is);
         insert(owner, after);
-        report(cache, owner, NULL, after);
+        report_changes(cache, owner, NULL, after);
     }
 }
 

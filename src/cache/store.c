@@ -113,20 +113,20 @@ static void count_seen(struct object_store *store, const void *before, const voi
 
 /* ---- entries ---- */
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key stored_key(const struct hash_link *link)
 {
     const struct entry *entry = (const struct entry *)link;
     return hash_key_of_text(entry->object ? id_of(entry->object) : entry->past->id);
 }
 
-static struct entry *find(const struct object_store *store, const char *id)
+static struct entry *find_stored(const struct object_store *store, const char *id)
 {
-    return hash_table_find(&store->entries, key_of, hash_key_of_text(id));
+    return hash_table_find(&store->entries, stored_key, hash_key_of_text(id));
 }
 
 const void *object_store_get(const struct object_store *store, const char *id)
 {
-    const struct entry *entry = find(store, id);
+    const struct entry *entry = find_stored(store, id);
     return entry ? entry->object : NULL;
 }
 
@@ -240,7 +240,7 @@ static void clear_rejected(struct object_store *store, struct entry *entry)
 
 void *store_put(struct object_store *store, void *object)
 {
-    struct entry *entry = find(store, id_of(object));
+    struct entry *entry = find_stored(store, id_of(object));
     void *before = entry ? entry->object : NULL;
     if (entry)
         clear_rejected(store, entry);
@@ -255,14 +255,14 @@ void *store_put(struct object_store *store, void *object)
     if (!entry) {
         entry = xcalloc(1, sizeof(*entry));
         entry->object = object;
-        hash_table_add(&store->entries, key_of, &entry->link);
+        hash_table_add(&store->entries, stored_key, &entry->link);
     }
     void *changed = affects(store, before, object) ? object : NULL;
     replace(store, entry, before, object);
     return changed;
 }
 
-static void forget(struct object_store *store, struct entry *entry)
+static void forget_stored(struct object_store *store, struct entry *entry)
 {
     clear_rejected(store, entry);
     if (!entry->object)
@@ -273,15 +273,15 @@ static void forget(struct object_store *store, struct entry *entry)
 
 void store_remove(struct object_store *store, const char *id)
 {
-    struct entry *entry = find(store, id);
+    struct entry *entry = find_stored(store, id);
     if (entry)
-        forget(store, entry);
+        forget_stored(store, entry);
 }
 
 void store_retain(struct object_store *store, const object_vec *keep)
 {
     vec_each (keep, object) {
-        struct entry *entry = find(store, object->id);
+        struct entry *entry = find_stored(store, object->id);
         if (entry)
             entry->listed = true;
     }
@@ -291,17 +291,17 @@ void store_retain(struct object_store *store, const object_vec *keep)
         if (listed)
             clear_rejected(store, entry);
         else
-            forget(store, entry);
+            forget_stored(store, entry);
     }
 }
 
 void store_reject(struct object_store *store, const struct object *object)
 {
-    struct entry *entry = find(store, object->id);
+    struct entry *entry = find_stored(store, object->id);
     if (!entry) {
         entry = xcalloc(1, sizeof(*entry));
         make_past(store, entry, object->id);
-        hash_table_add(&store->entries, key_of, &entry->link);
+        hash_table_add(&store->entries, stored_key, &entry->link);
     }
     struct past *past = make_past(store, entry, object->id);
     free(past->rejected_owner);
@@ -380,7 +380,7 @@ static bool versions_of(const struct object_store *store, const struct entry *en
 bool object_store_versions(const struct object_store *store, const char *id,
                            const bool applied[FAMILY_COUNT], struct object_versions *out)
 {
-    const struct entry *entry = find(store, id);
+    const struct entry *entry = find_stored(store, id);
     return entry && versions_of(store, entry, applied, out);
 }
 

@@ -15,14 +15,14 @@
 
 /* ---- the plan ---- */
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key chain_key(const struct hash_link *link)
 {
     return hash_key_of_text(((const struct iptables_chain *)link)->name);
 }
 
-static struct iptables_chain *find(const struct iptables_plan *plan, const char *name)
+static struct iptables_chain *find_chain(const struct iptables_plan *plan, const char *name)
 {
-    return name ? hash_table_find(&plan->by_name, key_of, hash_key_of_text(name)) : NULL;
+    return name ? hash_table_find(&plan->by_name, chain_key, hash_key_of_text(name)) : NULL;
 }
 
 void iptables_plan_clear(struct iptables_plan *plan)
@@ -41,14 +41,14 @@ void iptables_plan_clear(struct iptables_plan *plan)
 
 struct iptables_chain *iptables_plan_add(struct iptables_plan *plan, const char *name, bool base)
 {
-    struct iptables_chain *chain = find(plan, name);
+    struct iptables_chain *chain = find_chain(plan, name);
     if (chain)
         return chain;
     chain = xcalloc(1, sizeof(*chain));
     chain->name = xstrdup(name);
     chain->base = base;
     chain->kube_proxys = !base && kube_proxy_has_chain(plan->table, name);
-    hash_table_add(&plan->by_name, key_of, &chain->link);
+    hash_table_add(&plan->by_name, chain_key, &chain->link);
     vec_push(&plan->chains, chain);
     return chain;
 }
@@ -60,7 +60,7 @@ bool iptables_chain_goes(const struct iptables_chain *chain)
 
 void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule)
 {
-    struct iptables_chain *from = find(plan, rule->chain), *to = find(plan, rule->to);
+    struct iptables_chain *from = find_chain(plan, rule->chain), *to = find_chain(plan, rule->to);
     if (!from)
         return;
     from->rules++;
@@ -108,7 +108,7 @@ void iptables_plan_finish(struct iptables_plan *plan)
 
 /* ---- reading a table ---- */
 
-static int on_chain(const struct nlmsghdr *header, void *data)
+static int on_iptables_chain(const struct nlmsghdr *header, void *data)
 {
     struct iptables_plan *plan = data;
     const char *name = netlink_text(nfnl_attribute(header, NFTA_CHAIN_NAME));
@@ -160,7 +160,7 @@ static void read_expression(const struct nlattr *expression, struct iptables_rul
     }
 }
 
-static int on_rule(const struct nlmsghdr *header, void *data)
+static int on_iptables_rule(const struct nlmsghdr *header, void *data)
 {
     struct iptables_rule rule = {.chain = netlink_text(nfnl_attribute(header, NFTA_RULE_CHAIN))};
     const struct nlattr *expression, *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS),
@@ -182,12 +182,13 @@ static int read_plan(struct iptables_plan *plan, struct nft_socket *socket, stru
     const struct nft_dump chains = {NFT_MSG_GETCHAIN, plan->table, NULL};
     const struct nft_dump rules = {NFT_MSG_GETRULE, plan->table, NULL};
     bool any = false;
-    if (nft_socket_dump(socket, plan->family, &chains, on_chain, plan, &plan->interrupted, err))
+    if (nft_socket_dump(socket, plan->family, &chains, on_iptables_chain, plan, &plan->interrupted,
+                        err))
         return -1;
     vec_each (&plan->chains, chain)
         any = any || (*chain)->kube_proxys;
-    if (any &&
-        nft_socket_dump(socket, plan->family, &rules, on_rule, plan, &plan->interrupted, err))
+    if (any && nft_socket_dump(socket, plan->family, &rules, on_iptables_rule, plan,
+                               &plan->interrupted, err))
         return -1;
     iptables_plan_finish(plan);
     return 0;
@@ -298,8 +299,8 @@ static void warn_of_drops(struct cleanup *cleanup, const struct iptables_plan *p
 /* Another program marks packets through KUBE-MARK-MASQ, but the masquerading chain is removed. */
 static void warn_of_marks(struct cleanup *cleanup, const struct iptables_plan *plan)
 {
-    const struct iptables_chain *marks = find(plan, "KUBE-MARK-MASQ");
-    const struct iptables_chain *masquerades = find(plan, "KUBE-POSTROUTING");
+    const struct iptables_chain *marks = find_chain(plan, "KUBE-MARK-MASQ");
+    const struct iptables_chain *masquerades = find_chain(plan, "KUBE-POSTROUTING");
     if (marks && marks->needed_by && masquerades && iptables_chain_goes(masquerades))
         cleanup_report(cleanup, FATE_WARNING,
                        "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING is removed: "
@@ -342,7 +343,7 @@ static bool mark_busy(struct iptables_plan *plan, const struct nft_batch *batch)
             continue;
         const struct nlmsghdr *message = (const void *)(batch->buffer + rejection->message);
         struct iptables_chain *chain =
-            find(plan, netlink_text(nfnl_attribute(message, NFTA_CHAIN_NAME)));
+            find_chain(plan, netlink_text(nfnl_attribute(message, NFTA_CHAIN_NAME)));
         if (NFNL_MSG_TYPE(message->nlmsg_type) == NFT_MSG_DELCHAIN && chain)
             need(plan, chain, &map);
     }

@@ -49,7 +49,7 @@ struct ipvs {
 };
 
 /* Opens a socket. 0 or an errno. */
-static int open_socket(struct mnl_socket **nl, int protocol)
+static int open_ipvs_socket(struct mnl_socket **nl, int protocol)
 {
     struct error err = {0};
     *nl = netlink_open(protocol, 0, 0, "ipvs", &err);
@@ -91,7 +91,7 @@ static int read_sets(struct ipvs *ipvs)
     /* A query would load the module; a dry run must change nothing. */
     if (access("/sys/module/ip_set", F_OK) != 0 && access("/sys/module", F_OK) == 0)
         return 0;
-    int why = open_socket(&ipvs->sets, NETLINK_NETFILTER);
+    int why = open_ipvs_socket(&ipvs->sets, NETLINK_NETFILTER);
     return why ? why : ask_sets(ipvs, IPSET_CMD_LIST, NLM_F_DUMP, NULL, on_set, ipvs);
 }
 
@@ -174,7 +174,7 @@ static int read_device(struct ipvs *ipvs)
 {
     char buffer[REQUEST_ROOM] = {0};
     const struct ifaddrmsg all = {.ifa_family = AF_UNSPEC};
-    int why = open_socket(&ipvs->links, NETLINK_ROUTE);
+    int why = open_ipvs_socket(&ipvs->links, NETLINK_ROUTE);
     if (why)
         return why;
     ipvs->device = if_nametoindex(DEVICE);
@@ -253,7 +253,7 @@ static int on_server(const struct nlmsghdr *header, void *data)
 static int read_servers(struct ipvs *ipvs)
 {
     char buffer[REQUEST_ROOM] = {0};
-    int why = open_socket(&ipvs->ip_vs, NETLINK_GENERIC);
+    int why = open_ipvs_socket(&ipvs->ip_vs, NETLINK_GENERIC);
     if (why)
         return why;
     struct nlmsghdr *request =

@@ -530,8 +530,8 @@ static int use_service_account(const char *folder, struct client_config *config,
     return 0;
 }
 
-static int load(const char *kubeconfig, const char *master, const char *folder,
-                struct client_config *config, struct error *err)
+static int load_config(const char *kubeconfig, const char *master, const char *folder,
+                       struct client_config *config, struct error *err)
 {
     bool has_file = kubeconfig && *kubeconfig;
     if (has_file && read_kubeconfig(kubeconfig, config, err))
@@ -558,7 +558,7 @@ int client_config_load(const char *kubeconfig, const char *master, const char *f
                        struct client_config *config, struct error *err)
 {
     *config = (struct client_config){0};
-    bool failed = load(kubeconfig, master, folder ? folder : ACCOUNT_FOLDER, config, err);
+    bool failed = load_config(kubeconfig, master, folder ? folder : ACCOUNT_FOLDER, config, err);
     if (!failed && !config->proxy_url) {
         failed = proxy_from_environment(config->server, &config->proxy_url, err);
         if (config->proxy_url)

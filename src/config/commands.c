@@ -122,8 +122,8 @@ static int unexpected_word(const char *const *words, size_t at, struct error *er
 }
 
 /* The command that the words begin with; NULL with an error. */
-static const struct command_spec *find(const char *const *words, size_t n, size_t *taken,
-                                       struct error *err)
+static const struct command_spec *find_command(const char *const *words, size_t n, size_t *taken,
+                                               struct error *err)
 {
     commands_each(it)
     {
@@ -139,7 +139,7 @@ int command_read_help(const char *const *words, size_t n, struct options *option
                       struct error *err)
 {
     size_t taken = 0;
-    const struct command_spec *about = n ? find(words, n, &taken, err) : NULL;
+    const struct command_spec *about = n ? find_command(words, n, &taken, err) : NULL;
     options->help = true;
     if (n && !about)
         return -1;
@@ -152,7 +152,7 @@ int command_read(const char *const *words, size_t n, struct options *options, st
     size_t taken;
     if (n == 0)
         return 0;
-    const struct command_spec *spec = find(words, n, &taken, err);
+    const struct command_spec *spec = find_command(words, n, &taken, err);
     if (!spec)
         return -1;
     if (spec->command == COMMAND_HELP)

@@ -24,7 +24,7 @@ static const struct gate {
     {"PreferSameTrafficDistribution", true, 0, "hints for nodes and zones always count"},
 };
 
-static const struct gate *find(const char *name)
+static const struct gate *find_gate(const char *name)
 {
     for (size_t i = 0; i < sizeof(gates) / sizeof(gates[0]); i++)
         if (strcmp(gates[i].name, name) == 0)
@@ -34,7 +34,7 @@ static const struct gate *find(const char *name)
 
 void feature_gate_store(const char *name, bool on, struct options *options)
 {
-    const struct gate *gate = find(name);
+    const struct gate *gate = find_gate(name);
     if (gate && gate->changes)
         *(bool *)(void *)((char *)options + gate->changes) = on != gate->standard;
 }
@@ -44,7 +44,7 @@ void feature_gates_note(const cJSON *given, struct configuration *configuration)
     const cJSON *value;
     char *unknown = NULL;
     cJSON_ArrayForEach (value, given) {
-        const struct gate *gate = find(value->string);
+        const struct gate *gate = find_gate(value->string);
         const bool on = cJSON_IsTrue(value);
         if (!gate)
             xjoin(&unknown, "%s", value->string);

@@ -34,7 +34,7 @@ static int read_text(const char *path, char *text, size_t size)
 }
 
 /* Returns 0, or an errno with *@number -1. */
-static int read_number(const char *path, long long *number)
+static int read_setting(const char *path, long long *number)
 {
     char text[64], *end;
     int why = read_text(path, text, sizeof(text));
@@ -64,7 +64,7 @@ long long host_net_setting(const char *path)
 {
     long long number;
     char *whole = xasprintf("/proc/sys/net/%s", path);
-    read_number(whole, &number);
+    read_setting(whole, &number);
     free(whole);
     return number;
 }
@@ -72,7 +72,8 @@ long long host_net_setting(const char *path)
 bool host_has_ipv6(void)
 {
     long long disabled;
-    return read_number("/proc/sys/net/ipv6/conf/all/disable_ipv6", &disabled) == 0 && disabled == 0;
+    return read_setting("/proc/sys/net/ipv6/conf/all/disable_ipv6", &disabled) == 0 &&
+           disabled == 0;
 }
 
 /* ---- conntrack ---- */
@@ -94,7 +95,7 @@ static bool apply(const struct setting *setting, const char *root)
     char *path = xasprintf("%s%s", root, setting->file);
     const uint32_t value = setting->value;
     long long present;
-    int why = read_number(path, &present);
+    int why = read_setting(path, &present);
     bool known = why == 0, more = present > value;
     bool fits = setting->kind == AT_LEAST ? present >= value : present == value;
     if (!fits && (known || setting->kind != AT_LEAST))
@@ -170,7 +171,7 @@ void oom_score_adjust(int desired, const char *root)
 {
     char *path = xasprintf("%s/proc/self/oom_score_adj", root);
     long long present;
-    bool known = read_number(path, &present) == 0;
+    bool known = read_setting(path, &present) == 0;
     int why = known && present == desired ? 0 : write_number(path, desired);
     if (why && known && present < 0) /* lowered by the container runtime or a unit */
         log_debug(2, "daemon", "%s stays at %lld, cannot set %d: %s", path, present, desired,

@@ -14,7 +14,7 @@
 
 /* Connects to @text, the value of NOTIFY_SOCKET; a leading "@" means an abstract address. -1 with
  * errno. */
-static int open_socket(const char *text)
+static int open_notify_socket(const char *text)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(text);
@@ -48,7 +48,7 @@ void service_manager_open(struct service_manager *manager)
 {
     const char *address = getenv("NOTIFY_SOCKET"), *pid = getenv("WATCHDOG_PID");
     const char *microseconds = getenv("WATCHDOG_USEC");
-    *manager = (struct service_manager){.socket = address ? open_socket(address) : -1};
+    *manager = (struct service_manager){.socket = address ? open_notify_socket(address) : -1};
     if (address && manager->socket < 0)
         manager->error =
             xasprintf("NOTIFY_SOCKET=%s cannot be used, so readiness is not reported: %s", address,

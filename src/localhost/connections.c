@@ -220,7 +220,7 @@ static void on_endpoint(struct ev_loop *loop, ev_io *io, int events)
     on_connected(c);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_connection_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct connection *c = timer->data;
     (void)loop;
@@ -246,7 +246,7 @@ void connection_begin(struct listener *l, int fd)
     l->n_connections++;
     counts->connections++;
     counts->accepted++;
-    ev_init(&c->timer, on_timer);
+    ev_init(&c->timer, on_connection_timer);
     ev_io_init(&c->io[CLIENT], on_endpoint, fd, 0);
     ev_io_init(&c->io[ENDPOINT], on_endpoint, -1, 0);
     c->timer.data = c->io[CLIENT].data = c->io[ENDPOINT].data = c;

@@ -132,7 +132,7 @@ static void open_listener(struct listener *l)
     l->delay = 2 * l->delay < DELAY_MOST ? 2 * l->delay : DELAY_MOST;
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_bind_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct listener *l = timer->data;
     (void)loop;
@@ -198,7 +198,7 @@ static struct listener *listener_new(struct proxy_thread *thread, enum family fa
                            .thread = thread,
                            .delay = DELAY_FIRST};
     ev_init(&l->io, on_readable);
-    ev_init(&l->timer, on_timer);
+    ev_init(&l->timer, on_bind_timer);
     l->io.data = l->timer.data = l;
     thread->owner->status[family][number] = LOCALHOST_IDLE;
     return l;

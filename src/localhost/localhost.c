@@ -90,7 +90,7 @@ static void on_wake(struct ev_loop *loop, ev_async *async, int events)
     vec_free(&taken);
 }
 
-static void *run(void *ctx)
+static void *run_thread(void *ctx)
 {
     struct proxy_thread *thread = ctx;
     pthread_setname_np(pthread_self(), "localhost");
@@ -224,7 +224,7 @@ static int start(struct localhost *localhost)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&localhost->id, NULL, run, &localhost->thread);
+    const int error = pthread_create(&localhost->id, NULL, run_thread, &localhost->thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }

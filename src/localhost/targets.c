@@ -4,14 +4,14 @@
 
 #include <sys/random.h>
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key target_port_key(const struct hash_link *link)
 {
     return (struct hash_key){&((const struct target *)link)->id, sizeof(uint32_t)};
 }
 
 struct target *target_find(const struct targets *targets, uint32_t id)
 {
-    return hash_table_find(&targets->by_id, key_of, (struct hash_key){&id, sizeof(id)});
+    return hash_table_find(&targets->by_id, target_port_key, (struct hash_key){&id, sizeof(id)});
 }
 
 struct target *target_get(struct targets *targets, uint32_t id)
@@ -21,7 +21,7 @@ struct target *target_get(struct targets *targets, uint32_t id)
         return target;
     target = xcalloc(1, sizeof(*target));
     target->id = id;
-    hash_table_add(&targets->by_id, key_of, &target->link);
+    hash_table_add(&targets->by_id, target_port_key, &target->link);
     return target;
 }
 

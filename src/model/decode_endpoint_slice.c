@@ -206,7 +206,7 @@ int slice_port_compare_keys(const struct slice_port *a, const struct slice_port 
     return a->name == b->name ? 0 : strcmp(a->name, b->name);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_slice_ports(const void *a, const void *b)
 {
     const struct slice_port *p = a, *q = b;
     int order = slice_port_compare_keys(p, q);
@@ -216,7 +216,7 @@ static int compare(const void *a, const void *b)
 static bool is_sorted(const struct endpoint_slice *slice)
 {
     for (size_t i = 1; i < slice->ports.n; i++)
-        if (compare(&slice->ports.v[i - 1], &slice->ports.v[i]) >= 0)
+        if (compare_slice_ports(&slice->ports.v[i - 1], &slice->ports.v[i]) >= 0)
             return false;
     return true;
 }
@@ -226,9 +226,9 @@ void endpoint_slice_sort_ports(struct endpoint_slice *slice)
     size_t kept = 1;
     if (is_sorted(slice))
         return;
-    qsort(slice->ports.v, slice->ports.n, sizeof(*slice->ports.v), compare);
+    qsort(slice->ports.v, slice->ports.n, sizeof(*slice->ports.v), compare_slice_ports);
     for (size_t i = 1; i < slice->ports.n; i++) {
-        if (compare(&slice->ports.v[kept - 1], &slice->ports.v[i]) == 0)
+        if (compare_slice_ports(&slice->ports.v[kept - 1], &slice->ports.v[i]) == 0)
             intern_release(slice->ports.v[i].name);
         else
             slice->ports.v[kept++] = slice->ports.v[i];
@@ -237,12 +237,12 @@ void endpoint_slice_sort_ports(struct endpoint_slice *slice)
 }
 
 /* The index of @port, or where to insert it. */
-static size_t place_of(const struct endpoint_slice *slice, const struct slice_port *port)
+static size_t place_of_port(const struct endpoint_slice *slice, const struct slice_port *port)
 {
     size_t low = 0, high = slice->ports.n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (compare(&slice->ports.v[middle], port) < 0)
+        if (compare_slice_ports(&slice->ports.v[middle], port) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -252,15 +252,15 @@ static size_t place_of(const struct endpoint_slice *slice, const struct slice_po
 
 bool endpoint_slice_has_port(const struct endpoint_slice *slice, const struct slice_port *port)
 {
-    size_t place = place_of(slice, port);
-    return place < slice->ports.n && compare(&slice->ports.v[place], port) == 0;
+    size_t place = place_of_port(slice, port);
+    return place < slice->ports.n && compare_slice_ports(&slice->ports.v[place], port) == 0;
 }
 
 struct slice_ports endpoint_slice_ports(const struct endpoint_slice *slice, const char *name,
                                         uint8_t protocol)
 {
     const struct slice_port key = {name, protocol, 0};
-    size_t first = place_of(slice, &key), n = 0;
+    size_t first = place_of_port(slice, &key), n = 0;
     while (first + n < slice->ports.n &&
            slice_port_compare_keys(&slice->ports.v[first + n], &key) == 0)
         n++;

@@ -269,7 +269,7 @@ static char *text_of(const struct object_version *version)
 }
 
 /* Parses @text if it is a canonical decimal number that fits. */
-static bool read_number(const char *text, uint64_t *number)
+static bool version_number(const char *text, uint64_t *number)
 {
     uint64_t n = 0;
     if (text[0] == '0' && text[1])
@@ -292,7 +292,7 @@ void object_version_set(struct object_version *version, const char *text)
     object_version_clear(version);
     if (!text || !*text)
         version->bits = UNVERSIONED;
-    else if (read_number(text, &number))
+    else if (version_number(text, &number))
         version->bits = number << 1 | 1;
     else
         version->bits = (uintptr_t)xstrdup(text);

@@ -15,7 +15,7 @@ struct chain_walk {
     size_t left; /* messages */
 };
 
-static int on_chain(const struct nlmsghdr *header, void *data)
+static int on_base_chain(const struct nlmsghdr *header, void *data)
 {
     struct chain_walk *walk = data;
     const struct nfgenmsg *about = mnl_nlmsg_get_payload(header);
@@ -41,7 +41,7 @@ struct rule_walk {
     char *chain;
 };
 
-static int on_rule(const struct nlmsghdr *header, void *data)
+static int on_hooked_rule(const struct nlmsghdr *header, void *data)
 {
     struct rule_walk *walk = data;
     const struct nlattr *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS);
@@ -80,14 +80,14 @@ static void dump(uint16_t type, uint8_t family, const char *table, mnl_cb_t fn, 
 void base_chains_each(size_t most, base_chain_fn fn, void *ctx)
 {
     struct chain_walk walk = {fn, ctx, most};
-    dump(NFT_MSG_GETCHAIN, AF_UNSPEC, NULL, on_chain, &walk);
+    dump(NFT_MSG_GETCHAIN, AF_UNSPEC, NULL, on_base_chain, &walk);
 }
 
 char *rules_find_bytes(uint8_t family, const char *table, const void *bytes, size_t length,
                        size_t most)
 {
     struct rule_walk walk = {.table = table, .bytes = bytes, .length = length, .left = most};
-    dump(NFT_MSG_GETRULE, family, table, on_rule, &walk);
+    dump(NFT_MSG_GETRULE, family, table, on_hooked_rule, &walk);
     return walk.chain;
 }
 

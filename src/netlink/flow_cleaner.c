@@ -4,7 +4,7 @@
  *
  *     flow_cleaner_set, _set_port    pending
  *     flow_cleaner_run               applied, a scan is due
- *     on_timer                       being scanned for
+ *     on_scan_timer                  being scanned for
  *     end_scan                       done, unless another scan is due
  *
  * From its application on, flows are judged by it; while it is pending, those that are judged for
@@ -412,7 +412,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
 }
 
 /* Scans the family that is due first, for all of its targets that are due. */
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_scan_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct flow_cleaner *c = timer->data;
     struct error err = {0};
@@ -522,7 +522,7 @@ struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err)
     c->conntrack = conntrack;
     for (int family = 0; family < FAMILY_COUNT; family++)
         c->targets[family].stats.scan_seconds.buckets = &histogram_exponential;
-    ev_init(&c->timer, on_timer);
+    ev_init(&c->timer, on_scan_timer);
     ev_init(&c->io, on_readable);
     /* Other events of a loop iteration go first. */
     ev_set_priority(&c->io, EV_MINPRI);

@@ -28,8 +28,9 @@ static struct nlmsghdr *begin(char *buffer, enum family family, uint16_t flags, 
 }
 
 /* A missing object is an error only for dumps. @interrupted as in netlink_ask(). */
-static int run(struct nft_socket *s, const struct nlmsghdr *request, const struct nft_dump *what,
-               mnl_cb_t fn, void *ctx, bool *interrupted, struct error *err)
+static int run_dump(struct nft_socket *s, const struct nlmsghdr *request,
+                    const struct nft_dump *what, mnl_cb_t fn, void *ctx, bool *interrupted,
+                    struct error *err)
 {
     int why = netlink_ask(s->nl, request, fn, ctx, interrupted);
     if (why == 0 || (why == ENOENT && !(request->nlmsg_flags & NLM_F_DUMP)))
@@ -51,7 +52,7 @@ static int ask(struct nft_socket *s, enum family family, uint16_t flags,
 {
     char buffer[REQUEST_ROOM] = {0};
     struct nlmsghdr *request = begin(buffer, family, flags, s->sequence++, what);
-    return run(s, request, what, fn, ctx, NULL, err);
+    return run_dump(s, request, what, fn, ctx, NULL, err);
 }
 
 int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
@@ -59,7 +60,7 @@ int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_d
 {
     char buffer[REQUEST_ROOM] = {0};
     struct nlmsghdr *request = begin(buffer, family, NLM_F_DUMP, s->sequence++, what);
-    return run(s, request, what, fn, ctx, interrupted, err);
+    return run_dump(s, request, what, fn, ctx, interrupted, err);
 }
 
 /* ---- tables ---- */
@@ -168,7 +169,7 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
         mnl_attr_nest_end(request, element);
     }
     mnl_attr_nest_end(request, list);
-    int result = run(s, request, &what, on_elements, &reading, NULL, err);
+    int result = run_dump(s, request, &what, on_elements, &reading, NULL, err);
     *found = reading.found;
     return result;
 }
@@ -275,7 +276,7 @@ struct rule_reading {
     void *ctx;
 };
 
-static int on_rule(const struct nlmsghdr *header, void *data)
+static int pass_rule(const struct nlmsghdr *header, void *data)
 {
     const struct rule_reading *reading = data;
     struct nftnl_rule *rule = alloc_check(nftnl_rule_alloc());
@@ -291,7 +292,7 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
 {
     const struct nft_dump what = {NFT_MSG_GETRULE, table, NULL};
     struct rule_reading reading = {fn, ctx};
-    return ask(s, family, NLM_F_DUMP, &what, on_rule, &reading, err);
+    return ask(s, family, NLM_F_DUMP, &what, pass_rule, &reading, err);
 }
 
 struct chain_reading {
@@ -301,7 +302,7 @@ struct chain_reading {
 };
 
 /* The kernel dumps the chains of all tables. */
-static int on_chain(const struct nlmsghdr *header, void *data)
+static int pass_chain(const struct nlmsghdr *header, void *data)
 {
     const struct chain_reading *reading = data;
     struct nftnl_chain *chain = alloc_check(nftnl_chain_alloc());
@@ -317,7 +318,7 @@ int nft_socket_read_chains(struct nft_socket *s, enum family family, const char 
 {
     const struct nft_dump what = {NFT_MSG_GETCHAIN, table, NULL};
     struct chain_reading reading = {table, fn, ctx};
-    return ask(s, family, NLM_F_DUMP, &what, on_chain, &reading, err);
+    return ask(s, family, NLM_F_DUMP, &what, pass_chain, &reading, err);
 }
 
 /* ---- flowtables ---- */

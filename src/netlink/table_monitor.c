@@ -41,7 +41,7 @@ struct table_monitor {
 
 /* ---- messages ---- */
 
-static void report(struct table_monitor *m, const struct table_change *change)
+static void report_change(struct table_monitor *m, const struct table_change *change)
 {
     m->touched = true;
     m->finished = m->waited = false;
@@ -57,7 +57,7 @@ struct changed_set {
 static void take_element(void *ctx, const struct nft_element *element)
 {
     const struct changed_set *set = ctx;
-    report(set->monitor, &(struct table_change){set->family, set->name, element});
+    report_change(set->monitor, &(struct table_change){set->family, set->name, element});
 }
 
 /* Changes other than elements are reported without their details. */
@@ -71,7 +71,7 @@ static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
         !netlink_family_of(message->nfgen_family, &family))
         return;
     if (type != NFT_MSG_NEWSETELEM && type != NFT_MSG_DELSETELEM) {
-        report(m, &(struct table_change){.family = family});
+        report_change(m, &(struct table_change){.family = family});
         return;
     }
     const char *name = netlink_text(nfnl_attribute(header, NFTA_SET_ELEM_LIST_SET));
@@ -304,7 +304,7 @@ size_t table_monitor_filter(const char *table, uint32_t own_port,
 
 /* ---- begin and end ---- */
 
-static int open_socket(struct table_monitor *m, struct error *err)
+static int open_monitor_socket(struct table_monitor *m, struct error *err)
 {
     struct sock_filter steps[TABLE_MONITOR_FILTER_SIZE];
     const struct sock_fprog program = {
@@ -338,7 +338,7 @@ struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,
                                         struct error *err)
 {
     struct table_monitor *m = table_monitor_detached(table, nft_socket_port(own), ops);
-    if (open_socket(m, err)) {
+    if (open_monitor_socket(m, err)) {
         table_monitor_free(m);
         return NULL;
     }

@@ -104,7 +104,7 @@ const struct claim *frontend_winner(const struct frontend_state *target)
 }
 
 /* The number of the first @n claims that go before @claim. */
-static size_t place_of(struct claim *const *claims, size_t n, const struct claim *claim)
+static size_t place_of_claim(struct claim *const *claims, size_t n, const struct claim *claim)
 {
     size_t first = 0;
     while (first < n) {
@@ -121,7 +121,7 @@ static size_t place_of(struct claim *const *claims, size_t n, const struct claim
 static void place_last(struct claim **claims, size_t n)
 {
     struct claim *claim = claims[n - 1];
-    const size_t at = place_of(claims, n - 1, claim);
+    const size_t at = place_of_claim(claims, n - 1, claim);
     memmove(&claims[at + 1], &claims[at], (n - 1 - at) * sizeof(*claims));
     claims[at] = claim;
 }
@@ -129,7 +129,7 @@ static void place_last(struct claim **claims, size_t n)
 /* Moves a claim to the end, where it may change. */
 static void displace(struct claim **claims, size_t n, struct claim *claim)
 {
-    const size_t at = place_of(claims, n, claim);
+    const size_t at = place_of_claim(claims, n, claim);
     memmove(&claims[at], &claims[at + 1], (n - 1 - at) * sizeof(*claims));
     claims[n - 1] = claim;
 }
@@ -191,20 +191,21 @@ void claims_reorder(struct policy *policy, struct port_state *port, bool has_any
 
 /* ---- adding and dropping claims ---- */
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key target_key(const struct hash_link *link)
 {
     return hash_key_of_frontend(&((const struct frontend_state *)link)->frontend);
 }
 
-static struct frontend_state *find(const struct policy *policy, const struct frontend *frontend)
+static struct frontend_state *find_target(const struct policy *policy,
+                                          const struct frontend *frontend)
 {
-    return hash_table_find(&policy->frontends, key_of, hash_key_of_frontend(frontend));
+    return hash_table_find(&policy->frontends, target_key, hash_key_of_frontend(frontend));
 }
 
 const struct frontend_state *policy_find_frontend(const struct policy *policy,
                                                   const struct frontend *frontend)
 {
-    struct frontend_state *target = find(policy, frontend);
+    struct frontend_state *target = find_target(policy, frontend);
     for (size_t i = 0; target && i < target->n_claims; i++)
         if (!frontend_claims(target)[i]->port->removed)
             return target;
@@ -222,14 +223,14 @@ static void begin(struct policy *policy, struct port_state *port, enum queue que
     }
 }
 
-static void add(struct policy *policy, struct port_state *port, enum queue queue,
-                const struct frontend *frontend, enum claim_kind kind)
+static void add_claim(struct policy *policy, struct port_state *port, enum queue queue,
+                      const struct frontend *frontend, enum claim_kind kind)
 {
-    struct frontend_state *target = find(policy, frontend);
+    struct frontend_state *target = find_target(policy, frontend);
     if (!target) {
         target = xcalloc(1, sizeof(*target));
         target->frontend = *frontend;
-        hash_table_add(&policy->frontends, key_of, &target->link);
+        hash_table_add(&policy->frontends, target_key, &target->link);
     }
     struct claim *claim = target->mine[queue];
     if (!claim || claim->port != port) {
@@ -295,7 +296,8 @@ static void drop(struct policy *policy, struct claim *claim)
     struct frontend_state *target = claim->target;
     if (target) {
         policy_spend(policy, 1, target->n_claims > 1 ? COST_CONTESTED : COST_CLAIMED);
-        make_void(policy, target, place_of(frontend_claims(target), target->n_claims, claim), 1);
+        make_void(policy, target, place_of_claim(frontend_claims(target), target->n_claims, claim),
+                  1);
         claims_mark(policy, claim->port, target);
     }
     free(claim);
@@ -354,7 +356,7 @@ void claims_renew(struct policy *policy, struct port_state *port)
     if (port->renewed == 0)
         begin(policy, port, queue);
     while (nth_claim(policy, port, port->renewed, &frontend, &kind)) {
-        add(policy, port, queue, &frontend, kind);
+        add_claim(policy, port, queue, &frontend, kind);
         port->renewed++;
         if (policy->left == 0)
             return;
@@ -366,8 +368,8 @@ void claims_renew(struct policy *policy, struct port_state *port)
 
 /* Takes @note. Nodes with the same objects report the same event, so one report is enough, except
  * for node ports, which each node has at its own address. */
-static void report(const struct policy *policy, const struct claim *claim, unsigned kinds,
-                   enum event_type type, const char *reason, char *note)
+static void report_claim(const struct policy *policy, const struct claim *claim, unsigned kinds,
+                         enum event_type type, const char *reason, char *note)
 {
     const struct service *service = service_of(claim);
     const struct object_event event = {.kind = KIND_SERVICE,
@@ -407,8 +409,8 @@ static void log_taken_over(struct policy *policy, const struct claim *winner)
         return;
     frontend_format(&winner->target->frontend, text);
     log_info("policy", "frontend=%s now belongs to service=%s", text, service_of(winner)->id);
-    report(policy, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver",
-           xasprintf("%s now belongs to this Service", text));
+    report_claim(policy, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver",
+                 xasprintf("%s now belongs to this Service", text));
 }
 
 /* Logs that @claim loses to @winner, or to the API server (NULL). */
@@ -421,15 +423,15 @@ static void log_loser(const struct policy *policy, const struct claim *claim,
     frontend_format(&claim->target->frontend, text);
     if (!winner) {
         log_warn("policy", "frontend=%s of service=%s %s", text, loser, reserved);
-        report(policy, claim, claim->kinds, EVENT_WARNING, "FrontendReserved",
-               xasprintf("%s %s", text, reserved));
+        report_claim(policy, claim, claim->kinds, EVENT_WARNING, "FrontendReserved",
+                     xasprintf("%s %s", text, reserved));
         return;
     }
     const char *other = service_of(winner)->id, *why = claims_reason(winner, claim);
     log_warn("policy", "frontend=%s of service=%s goes to service=%s, which %s", text, loser, other,
              why);
-    report(policy, claim, claim->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
-           xasprintf("%s goes to Service %s, which %s", text, other, why));
+    report_claim(policy, claim, claim->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
+                 xasprintf("%s goes to Service %s, which %s", text, other, why));
 }
 
 static int compare_frontends(const void *a, const void *b)
@@ -456,7 +458,7 @@ void claims_reserve(struct policy *policy, enum reserved_list which, frontend_ve
     policy->reserved[which] = frontends;
     for (int i = 0; i < 2; i++) {
         vec_each (both[i], frontend) {
-            struct frontend_state *target = find(policy, frontend);
+            struct frontend_state *target = find_target(policy, frontend);
             if (target && target->reserved != is_reserved(policy, frontend))
                 mark(policy, target, QUEUE_FEW);
         }
@@ -515,7 +517,7 @@ const struct claim *claims_decide(struct policy *policy, struct frontend_state *
     return winner;
 }
 
-static void forget(struct policy *policy, struct frontend_state *target)
+static void forget_target(struct policy *policy, struct frontend_state *target)
 {
     hash_table_remove(&policy->frontends, &target->link);
     free(target);
@@ -526,7 +528,7 @@ void claims_unmark(struct policy *policy, struct frontend_state *target, enum qu
     target->dirty = false;
     target->queued &= ~(1U << queue);
     if (target->n_claims == 0 && !target->queued)
-        forget(policy, target);
+        forget_target(policy, target);
 }
 
 void claims_clear(struct policy *policy)
@@ -534,7 +536,7 @@ void claims_clear(struct policy *policy)
     hash_table_each (&policy->frontends, struct frontend_state, target) {
         if (target->n_claims > 1)
             free(target->claims);
-        forget(policy, target);
+        forget_target(policy, target);
     }
     for (int queue = 0; queue < QUEUES; queue++)
         vec_free(&policy->dirty[queue].frontends);

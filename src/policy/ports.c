@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key service_key(const struct hash_link *link)
 {
     return hash_key_of_text(((const struct service_state *)link)->service->id);
 }
 
 const struct service_state *policy_find_service(const struct policy *policy, const char *id)
 {
-    return hash_table_find(&policy->services, key_of, hash_key_of_text(id));
+    return hash_table_find(&policy->services, service_key, hash_key_of_text(id));
 }
 
 const struct hash_table *policy_services(const struct policy *policy)
@@ -115,8 +115,8 @@ static void remove_port(struct policy *policy, struct port_state *port, bool man
 }
 
 /* Negative if @port, of the Service @before, sorts before @spec in @family. */
-static int compare(const struct port_state *port, const struct service *before, int family,
-                   const struct service_port *spec)
+static int compare_port(const struct port_state *port, const struct service *before, int family,
+                        const struct service_port *spec)
 {
     int order = (int)port->family - family;
     return order ? order : compare_names(&before->ports.v[port->index], spec);
@@ -140,7 +140,7 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
             int order = 1;
             if (!service->has_cluster_ip[family])
                 break;
-            for (; old && (order = compare(old, before, family, *spec)) < 0; old = next) {
+            for (; old && (order = compare_port(old, before, family, *spec)) < 0; old = next) {
                 next = old->next;
                 remove_port(policy, old, many);
             }
@@ -169,7 +169,7 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
 
 bool service_has_departed(const struct policy *policy, const char *id)
 {
-    return hash_table_find(&policy->departed, key_of, hash_key_of_text(id)) != NULL;
+    return hash_table_find(&policy->departed, service_key, hash_key_of_text(id)) != NULL;
 }
 
 bool service_is_dirty(const struct policy *policy, const struct service_state *state)
@@ -197,7 +197,7 @@ static void depart(struct policy *policy, struct service_state *state, const str
     hash_table_remove(&policy->services, &state->link);
     state->service = left;
     chain_ports(policy, state, before, state->ports);
-    hash_table_add(&policy->departed, key_of, &state->link);
+    hash_table_add(&policy->departed, service_key, &state->link);
 }
 
 void services_forget_departed(struct policy *policy)
@@ -223,7 +223,7 @@ void ports_change(struct policy *policy, const struct service *before, const str
         before = NULL;
     }
     if (before)
-        state = hash_table_find(&policy->services, key_of, hash_key_of_text(before->id));
+        state = hash_table_find(&policy->services, service_key, hash_key_of_text(before->id));
     if (state && !after) {
         depart(policy, state, before);
         return;
@@ -231,7 +231,7 @@ void ports_change(struct policy *policy, const struct service *before, const str
     if (!state) {
         state = xcalloc(1, sizeof(*state));
         state->service = after;
-        hash_table_add(&policy->services, key_of, &state->link);
+        hash_table_add(&policy->services, service_key, &state->link);
     }
     state->service = after;
     chain_ports(policy, state, before, before ? state->ports : NULL);

@@ -342,7 +342,7 @@ static struct hash_key check_key(const struct hash_link *link)
     return hash_key_of_text(((const struct health_check *)link)->service_id);
 }
 
-static void forget(struct policy *policy, struct health_check *check)
+static void forget_check(struct policy *policy, struct health_check *check)
 {
     hash_table_remove(&policy->health_checks, &check->link);
     free(check->service_id);
@@ -352,7 +352,7 @@ static void forget(struct policy *policy, struct health_check *check)
 void health_checks_clear(struct policy *policy)
 {
     hash_table_each (&policy->health_checks, struct health_check, check)
-        forget(policy, check);
+        forget_check(policy, check);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&policy->dirty_checks[family]);
 }
@@ -413,7 +413,7 @@ static void sync_check(struct policy *policy, struct health_check *check, enum f
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (check->open[i] || check->dirty[i])
             return;
-    forget(policy, check);
+    forget_check(policy, check);
 }
 
 void policy_sync_health_checks(struct policy *policy, enum family family)

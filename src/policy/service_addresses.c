@@ -158,8 +158,8 @@ bool service_addresses_sync(struct policy *policy)
 /* ---- who is told ---- */
 
 /* Nodes with the same objects report the same event, so one report is enough. */
-static void report(const struct policy *policy, const struct port_state *port, size_t n,
-                   const struct backend *first)
+static void report_service_addresses(const struct policy *policy, const struct port_state *port,
+                                     size_t n, const struct backend *first)
 {
     static const char why[] = "is not used: a cluster IP, or inside a ServiceCIDR";
     const enum family family = (enum family)port->family;
@@ -192,7 +192,7 @@ void service_addresses_count(struct policy *policy, struct port_state *port, siz
     if (before > 0)
         return;
     policy_spend(policy, 1, COST_BACKEND);
-    report(policy, port, n, example);
+    report_service_addresses(policy, port, n, example);
 }
 
 void service_addresses_clear(struct policy *policy)

@@ -26,25 +26,25 @@ struct share {
     char namespace[];
 };
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key share_key(const struct hash_link *link)
 {
     const struct share *share = (const struct share *)link;
     return (struct hash_key){share->namespace, share->length};
 }
 
-static struct share *find(const struct policy *policy, const char *service_id)
+static struct share *find_share(const struct policy *policy, const char *service_id)
 {
-    return hash_table_find(&policy->shares.by_namespace, key_of,
+    return hash_table_find(&policy->shares.by_namespace, share_key,
                            (struct hash_key){service_id, strcspn(service_id, "/")});
 }
 
-static struct share *add(struct policy *policy, const char *service_id)
+static struct share *add_share(struct policy *policy, const char *service_id)
 {
     const size_t length = strcspn(service_id, "/");
     struct share *share = xcalloc(1, sizeof(*share) + length + 1);
     share->length = length;
     memcpy(share->namespace, service_id, length);
-    hash_table_add(&policy->shares.by_namespace, key_of, &share->link);
+    hash_table_add(&policy->shares.by_namespace, share_key, &share->link);
     return share;
 }
 
@@ -59,9 +59,9 @@ static void hold(struct policy *policy, const char *service_id, struct port_stat
     const size_t before = held_by(port);
     if (n == before)
         return;
-    struct share *share = find(policy, service_id);
+    struct share *share = find_share(policy, service_id);
     if (!share)
-        share = add(policy, service_id);
+        share = add_share(policy, service_id);
     share->held += n - before;
     policy->shares.held += n - before;
     if (n < before)
@@ -80,7 +80,7 @@ static void hold(struct policy *policy, const char *service_id, struct port_stat
 /* How many endpoints the service port may have. */
 static size_t room_for(const struct policy *policy, const struct port_state *port)
 {
-    const struct share *share = find(policy, port->owner->service->id);
+    const struct share *share = find_share(policy, port->owner->service->id);
     const size_t most =
         policy->config.most_endpoints ? policy->config.most_endpoints : MOST_ENDPOINTS;
     const size_t of_port = held_by(port), of_namespace = share ? share->held : 0;

@@ -189,7 +189,7 @@ static const struct frontend_state *find_node_port(struct explainer *e)
 
 /* Fills e->asked and returns its frontend; NULL if unknown or if the query names a Service. A lone
  * port is a NodePort on the first address that has it. */
-static const struct frontend_state *find(struct explainer *e)
+static const struct frontend_state *find_asked(struct explainer *e)
 {
     const struct explain_query *query = e->query;
     e->by_address = query->has_address;
@@ -341,7 +341,7 @@ cJSON *explain(const struct snapshot *now, const void *asked)
                           .elements = times * ELEMENTS_MOST,
                           .others = times * OTHERS_MOST,
                           .root = cJSON_CreateObject()};
-    const struct frontend_state *target = find(&e);
+    const struct frontend_state *target = find_asked(&e);
     facts_add(e.root, fact_text("kind", EXPLAIN_KIND), fact_number("schema", SCHEMA),
               fact_text("version", KUBE_NFTD_VERSION),
               fact_text("computedFrom", now->from_manifests ? "manifests" : "daemon"));

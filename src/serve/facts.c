@@ -89,7 +89,7 @@ typedef VEC(char) text_vec;
 /* ---- values ---- */
 
 /* The value at @path (@length bytes); NULL: none. */
-static const cJSON *find(const cJSON *item, const char *path, size_t length)
+static const cJSON *find_path(const cJSON *item, const char *path, size_t length)
 {
     char *copy = xstrndup(path, length), *rest = copy, *key;
     while (item && (key = strsep(&rest, ".")) && *key)
@@ -153,7 +153,7 @@ static bool holds(const char *condition, const char *end, const cJSON *item)
     bool negated = *condition == '!';
     const char *path = condition + negated;
     const char *equals = memchr(path, '=', (size_t)(end - path));
-    const cJSON *value = find(item, path, (size_t)((equals ? equals : end) - path));
+    const cJSON *value = find_path(item, path, (size_t)((equals ? equals : end) - path));
     if (!equals)
         return is_value(value) != negated;
     const char *word = equals + 1, *is = cJSON_GetStringValue(value);
@@ -173,7 +173,7 @@ static const char *expand(text_vec *out, const char *t, const cJSON *item)
             const char *end = strchr(t, '}'), *bar = memchr(t, '|', (size_t)(end - t));
             bool some = t[1] >= '1' && t[1] <= '9' && t[2] == ':';
             const char *path = some ? t + 3 : t + 1;
-            const cJSON *value = find(item, path, (size_t)((bar ? bar : end) - path));
+            const cJSON *value = find_path(item, path, (size_t)((bar ? bar : end) - path));
             if (out && bar && !is_value(value))
                 vec_append(out, bar + 1, (size_t)(end - bar - 1));
             else if (out)
@@ -260,7 +260,7 @@ void view_print(const struct view *views, const cJSON *facts, const struct view_
                 FILE *out)
 {
     for (const struct view *view = views; view->line || view->columns; view++) {
-        const cJSON *at = view->path ? find(facts, view->path, strlen(view->path)) : facts;
+        const cJSON *at = view->path ? find_path(facts, view->path, strlen(view->path)) : facts;
         bool list = cJSON_IsArray(at);
         const cJSON *first = at && list ? at->child : at;
         if (first && !cJSON_IsNull(at))

@@ -110,7 +110,7 @@ void answer_readiness(struct server *server, struct http *http)
 
 /* ---- the listeners of services ---- */
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key check_key(const struct hash_link *link)
 {
     return hash_key_of_text(((const struct checked_service *)link)->id);
 }
@@ -118,7 +118,7 @@ static struct hash_key key_of(const struct hash_link *link)
 static struct checked_service *service_find(const struct health *health, const char *id,
                                             enum family family)
 {
-    return hash_table_find(&health->services[family], key_of, hash_key_of_text(id));
+    return hash_table_find(&health->services[family], check_key, hash_key_of_text(id));
 }
 
 static struct http_port *listen_at(struct checked_service *service, const struct address *address)
@@ -220,7 +220,7 @@ void health_service(struct health *health, const char *service_id, enum family f
         service->health = health;
         service->id = xstrdup(service_id);
         service->family = family;
-        hash_table_add(&health->services[family], key_of, &service->link);
+        hash_table_add(&health->services[family], check_key, &service->link);
     }
     service->local_ready = local_ready;
     if (service->port == port)

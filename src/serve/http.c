@@ -258,7 +258,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
  * new clients might wait forever. A run that accepted a connection has not read from it; another
  * run does so now, since the loop's next iteration may be long.
  */
-static void run(struct http_port *port)
+static void run_http(struct http_port *port)
 {
     port->connected = port->closed = false;
     MHD_run(port->daemon);
@@ -282,21 +282,21 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
     (void)loop;
     (void)events;
-    run(io->data);
+    run_http(io->data);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_http_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
     (void)events;
-    run(timer->data);
+    run_http(timer->data);
 }
 
 /* ---- listening ---- */
 
 /* Opens a listening socket; -1 with an error. Not left to the library: whether it is dual-stack
  * must not depend on its defaults or on the sysctl bindv6only. */
-static int open_socket(const struct listen_address *address, struct error *err)
+static int open_listener(const struct listen_address *address, struct error *err)
 {
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, on = 1;
     const int v6only = !address->both_families;
@@ -327,7 +327,7 @@ static int open_socket(const struct listen_address *address, struct error *err)
 
 static int start(struct http_port *port, struct error *err)
 {
-    int fd = open_socket(&port->address, err);
+    int fd = open_listener(&port->address, err);
     if (fd < 0)
         return -1;
     if (is_scarce(port, fd, RESERVED + RESERVED_FOR_CLIENTS)) {
@@ -349,7 +349,7 @@ static int start(struct http_port *port, struct error *err)
     }
     int epoll_fd = MHD_get_daemon_info(port->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     ev_io_init(&port->io, on_io, epoll_fd, EV_READ);
-    ev_timer_init(&port->timer, on_timer, 0, 0);
+    ev_timer_init(&port->timer, on_http_timer, 0, 0);
     port->io.data = port->timer.data = port;
     ev_io_start(port->ports->loop, &port->io);
     /* The first run adds the listening socket to the epoll set. Deferred to the loop: it also
@@ -365,7 +365,7 @@ static int start(struct http_port *port, struct error *err)
 /* Every so many retries, all sockets are retried and failures reported. */
 #define ALL_EVERY 25
 
-static void report(const struct http_port *port, const char *why)
+static void log_lost_port(const struct http_port *port, const char *why)
 {
     const struct http_port_kind *kind = port->kind;
     char *where = listen_address_format(&port->address);
@@ -396,7 +396,7 @@ static bool try_again(struct http_port *port, bool reports)
         stop_waiting(port);
         log_info(port->kind->subsystem, "listening after retries %s", port->name);
     } else if (reports) {
-        report(port, err.text);
+        log_lost_port(port, err.text);
     }
     error_clear(&err);
     return done;
@@ -455,7 +455,7 @@ struct http_port *http_port_open(struct http_ports *ports, const struct listen_a
     }
     log_warn(kind->subsystem, "cannot listen, retrying every %.1f s %s error=\"%s\"", RETRY_SECONDS,
              port->name, err.text);
-    report(port, err.text);
+    log_lost_port(port, err.text);
     error_clear(&err);
     if (!ports->waiting) {
         ports->tries = ALL_EVERY - 1;

@@ -216,7 +216,7 @@ static void add_family(const struct table_view *it, const char *name, bool owned
     add_seconds(to, "pendingSeconds", it->waiting);
 }
 
-static double read_number(const char *path)
+static double read_count(const char *path)
 {
     unsigned long long number = 0;
     FILE *file = fopen(path, "re");
@@ -260,8 +260,8 @@ static cJSON *status_facts(const struct snapshot *now)
     add_flowtables(now, families);
     add_localhost(now, root);
     facts_add(cJSON_AddObjectToObject(root, "conntrack"),
-              fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
-              fact_number("limit", read_number("/proc/sys/net/netfilter/nf_conntrack_max")));
+              fact_number("entries", read_count("/proc/sys/net/netfilter/nf_conntrack_count")),
+              fact_number("limit", read_count("/proc/sys/net/netfilter/nf_conntrack_max")));
     facts_add(root, fact_number("claimedByOthers", now->conflicts),
               fact_number("reservedForServer", now->reserved), fact_number("memoryBytes", resident),
               fact_number("memoryMiB", round(resident / 1048576)),

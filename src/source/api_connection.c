@@ -149,7 +149,7 @@ static char *usable(const struct credential *c, char *text, const char *source, 
 }
 
 /* The contents of the file, if good, for the caller to wipe. NULL with an error if not. */
-static char *load(const struct credential *c, struct error *err)
+static char *load_credential(const struct credential *c, struct error *err)
 {
     bool is_token = c->kind == CREDENTIAL_TOKEN;
     char *text = file_read(c->file, is_token ? TOKEN_LIMIT : PEM_LIMIT, err);
@@ -163,7 +163,7 @@ static char *load(const struct credential *c, struct error *err)
 int credential_get(struct credential *c, const char **text, struct error *err)
 {
     bool is_token = c->kind == CREDENTIAL_TOKEN;
-    char *fresh = c->file ? load(c, err) : NULL;
+    char *fresh = c->file ? load_credential(c, err) : NULL;
     if (c->file && !fresh && !c->text)
         return error_prefix(err, "no %s", c->what);
     if (c->file && !fresh) {

@@ -72,7 +72,7 @@ enum version_order version_order(const char *version, const char *other)
 }
 
 /* Appends a query parameter to @path. */
-static void add(char **path, const char *key, const char *value)
+static void add_argument(char **path, const char *key, const char *value)
 {
     char *before = *path, *escaped = url_escape(value);
     *path = xasprintf("%s%c%s=%s", before, strchr(before, '?') ? '&' : '?', key, escaped);
@@ -88,10 +88,10 @@ static char *selected_path(const struct collection *collection)
     const char *label = collections[collection->kind].label_selector;
     const char *field = collections[collection->kind].field_selector;
     if (label)
-        add(&path, "labelSelector", label);
+        add_argument(&path, "labelSelector", label);
     if (field) {
         char *name = xasprintf("%s%s", field, collection->node_name ? collection->node_name : "");
-        add(&path, "fieldSelector", name);
+        add_argument(&path, "fieldSelector", name);
         free(name);
     }
     return path;
@@ -102,18 +102,18 @@ char *collection_list_path(const struct collection *collection, const char *vers
 {
     char *path = selected_path(collection);
     if (version)
-        add(&path, "resourceVersion", version);
+        add_argument(&path, "resourceVersion", version);
     if (limited || token)
-        add(&path, "limit", PAGE_SIZE);
+        add_argument(&path, "limit", PAGE_SIZE);
     if (token)
-        add(&path, "continue", token);
+        add_argument(&path, "continue", token);
     return path;
 }
 
 char *collection_version_path(const struct collection *collection)
 {
     char *path = selected_path(collection);
-    add(&path, "limit", "1");
+    add_argument(&path, "limit", "1");
     return path;
 }
 
@@ -122,15 +122,15 @@ char *collection_watch_path(const struct collection *collection, const char *ver
 {
     char *path = selected_path(collection);
     char *length = xasprintf("%u", seconds);
-    add(&path, "watch", "true");
-    add(&path, "allowWatchBookmarks", "true");
+    add_argument(&path, "watch", "true");
+    add_argument(&path, "allowWatchBookmarks", "true");
     if (initial) {
-        add(&path, "sendInitialEvents", "true");
-        add(&path, "resourceVersionMatch", "NotOlderThan");
+        add_argument(&path, "sendInitialEvents", "true");
+        add_argument(&path, "resourceVersionMatch", "NotOlderThan");
     }
     if (version)
-        add(&path, "resourceVersion", version);
-    add(&path, "timeoutSeconds", length);
+        add_argument(&path, "resourceVersion", version);
+    add_argument(&path, "timeoutSeconds", length);
     free(length);
     return path;
 }

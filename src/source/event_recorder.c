@@ -84,7 +84,7 @@ static char *event_name(const struct event_recorder *r, const struct object_even
     return xasprintf("%.*s.%s", (int)length, object, suffix);
 }
 
-static void add(cJSON *object, const char *key, const char *text)
+static void add_text(cJSON *object, const char *key, const char *text)
 {
     cJSON_AddStringToObject(object, key, text);
 }
@@ -93,7 +93,7 @@ static void add(cJSON *object, const char *key, const char *text)
 static void add_cut(cJSON *object, const char *key, char *text, size_t limit)
 {
     text[text_cut(text, strlen(text), limit)] = '\0';
-    add(object, key, text);
+    add_text(object, key, text);
     free(text);
 }
 
@@ -131,29 +131,29 @@ static char *make_body(const struct event_recorder *r, const struct object_event
     char time[CLOCK_RFC3339_SIZE], text[UID_TEXT_SIZE];
     const char *slash = strchr(event->id, '/'), *name = slash ? slash + 1 : event->id;
     cJSON *json = cJSON_CreateObject();
-    add(json, "kind", "Event");
-    add(json, "apiVersion", "events.k8s.io/v1");
+    add_text(json, "kind", "Event");
+    add_text(json, "apiVersion", "events.k8s.io/v1");
     cJSON *metadata = cJSON_AddObjectToObject(json, "metadata");
     add_cut(metadata, "name", event_name(r, event, name, print), NAME_LIMIT);
     add_cut(metadata, "namespace", namespace_of(event), NAME_LIMIT);
     clock_format(clock_realtime(), 6, time);
-    add(json, "eventTime", time);
-    add(json, "reportingController", CONTROLLER);
+    add_text(json, "eventTime", time);
+    add_text(json, "reportingController", CONTROLLER);
     add_cut(json, "reportingInstance", xstrdup(r->instance), INSTANCE_LIMIT);
-    add(json, "action", event->action);
-    add(json, "reason", event->reason);
+    add_text(json, "action", event->action);
+    add_text(json, "reason", event->reason);
     cJSON *regarding = cJSON_AddObjectToObject(json, "regarding");
-    add(regarding, "kind", object_kind_name(event->kind));
+    add_text(regarding, "kind", object_kind_name(event->kind));
     if (slash)
         add_cut(regarding, "namespace", namespace_of(event), SIZE_MAX);
-    add(regarding, "name", name);
+    add_text(regarding, "name", name);
     /* as in kube-proxy and kubelet, the Node's uid is its name: kubectl searches for that */
     const char *uid = event->kind == KIND_NODE ? event->id : uid_format(&event->uid, text);
     if (*uid)
-        add(regarding, "uid", uid);
-    add(regarding, "apiVersion", collection_resource(event->kind)->api_version);
+        add_text(regarding, "uid", uid);
+    add_text(regarding, "apiVersion", collection_resource(event->kind)->api_version);
     add_cut(json, "note", note_of(r, event), NOTE_LIMIT);
-    add(json, "type", event->type == EVENT_WARNING ? "Warning" : "Normal");
+    add_text(json, "type", event->type == EVENT_WARNING ? "Warning" : "Normal");
     char *body = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
     return body;
@@ -340,7 +340,7 @@ static void pump(struct event_recorder *r)
     ev_timer_start(r->loop, &r->timer);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_post_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
     (void)events;
@@ -365,7 +365,7 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
     r->slack = r->interval * (fmax(burst, 1) - 1);
     retry_init(&r->access, LOG, &resource, now);
     retry_init(&r->rejection, LOG, &resource, now);
-    ev_init(&r->timer, on_timer);
+    ev_init(&r->timer, on_post_timer);
     r->timer.data = r;
     return r;
 }

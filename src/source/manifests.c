@@ -108,7 +108,7 @@ struct manifests {
 
 /* ---- owners ---- */
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key file_object_key(const struct hash_link *link)
 {
     return hash_key_of_text(((const struct definition *)link)->id);
 }
@@ -116,12 +116,12 @@ static struct hash_key key_of(const struct hash_link *link)
 static struct definition *definition_get(struct manifests *m, const struct object *object)
 {
     struct hash_key id = hash_key_of_text(object->id);
-    struct definition *def = hash_table_find(&m->by_id[object->kind], key_of, id);
+    struct definition *def = hash_table_find(&m->by_id[object->kind], file_object_key, id);
     if (!def) {
         def = xcalloc(1, sizeof(*def) + id.length + 1);
         def->kind = object->kind;
         memcpy(def->id, id.bytes, id.length);
-        hash_table_add(&m->by_id[object->kind], key_of, &def->link);
+        hash_table_add(&m->by_id[object->kind], file_object_key, &def->link);
     }
     return def;
 }
@@ -523,7 +523,7 @@ static void pass_on(struct manifests *m)
 }
 
 /* Reads all files anew, and passes them on as @mode says: else manifests_begin() does. */
-static int load(struct manifests *m, enum manifests_mode mode, struct error *err)
+static int load_folder(struct manifests *m, enum manifests_mode mode, struct error *err)
 {
     m->first_counts = (struct counts){.files = 0};
     forget_objects(m);
@@ -558,7 +558,7 @@ static void load_again(struct manifests *m)
     if (!any || m->lost || m->filling)
         return;
     free_gone_files(m);
-    load(m, MANIFESTS_WHOLE, &err);
+    load_folder(m, MANIFESTS_WHOLE, &err);
     error_clear(&err);
 }
 
@@ -698,7 +698,7 @@ static int set_path(struct manifests *m, const char *path, struct error *err)
 static int first_load(struct manifests *m, enum manifests_mode mode, struct error *err)
 {
     /* A single file is there, or there is nothing to follow. */
-    if (compare_files(m, err) || load(m, m->path ? MANIFESTS_STRICT : mode, err))
+    if (compare_files(m, err) || load_folder(m, m->path ? MANIFESTS_STRICT : mode, err))
         return -1;
     if (m->files.n == 0 && m->problem)
         log_error(LOG, "%s; waiting for one", m->problem);

@@ -665,7 +665,7 @@ static void on_done(void *ctx, const struct api_status *status)
     api_status_clear(&event);
 }
 
-static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
+static void on_retry(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
     struct reflector *r = timer->data;
     (void)loop;
@@ -730,7 +730,7 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->reader = (struct object_reader){.kind = kind, .take = take_event, .ctx = r};
     retry_init(&r->retry, LOG, collection_resource(kind), clock_monotonic());
     backoff_reset(&r->futile, clock_monotonic());
-    ev_init(&r->timer, on_timer);
+    ev_init(&r->timer, on_retry);
     /* Runs after pending input: after a pause of the daemon, the server was not the slow one. */
     ev_set_priority(&r->timer, EV_MINPRI);
     r->timer.data = r;

@@ -178,7 +178,7 @@ static void try(struct startup_taint *startup)
     error_clear(&err);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_taint_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
     (void)events;
@@ -198,7 +198,7 @@ struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *
     startup->pattern = *pattern;
     free(name);
     retry_init(&startup->retry, LOG, collection_resource(KIND_NODE), clock_monotonic());
-    ev_init(&startup->timer, on_timer);
+    ev_init(&startup->timer, on_taint_timer);
     startup->timer.data = startup;
     return startup;
 }

@@ -182,7 +182,7 @@ static void read_or_make(struct ruleset *rs)
         finish(rs, false);
 }
 
-static void forget(struct ruleset *rs, bool ours)
+static void forget_applied(struct ruleset *rs, bool ours)
 {
     rs->adoption.ours = ours;
     rs->adoption.ports = false;
@@ -198,7 +198,7 @@ static void begin_anew(struct ruleset *rs, bool ours)
     if (ours)
         enter(rs, ADOPTION_DECLARATIONS);
     else
-        forget(rs, false);
+        forget_applied(rs, false);
 }
 
 static int check_declarations(struct ruleset *rs, struct nft_socket *socket, struct error *err)
@@ -209,7 +209,7 @@ static int check_declarations(struct ruleset *rs, struct nft_socket *socket, str
     if (difference)
         log_warn("ruleset", "family=%s replacing the table: %s", nft_family_name(rs->family),
                  difference);
-    forget(rs, !difference);
+    forget_applied(rs, !difference);
     free(difference);
     return 0;
 }
@@ -279,7 +279,7 @@ static void report_abandoned(const struct ruleset *rs, const struct entry *entry
 #define COMPARE_WORK 2048
 
 /* Backwards: entries that become dirty meanwhile are behind, and stay for the commit. */
-static void compare(struct ruleset *rs, double now)
+static void compare_entries(struct ruleset *rs, double now)
 {
     size_t *at = &rs->adoption.at;
     rs->adoption.work += COMPARE_WORK;
@@ -308,7 +308,7 @@ static int step(struct ruleset *rs, struct nft_socket *socket, double now, struc
     case ADOPTION_RULES:
         return take_rules(rs, socket, now, err);
     case ADOPTION_COMPARE:
-        compare(rs, now);
+        compare_entries(rs, now);
         return 0;
     default:
         return reading_step(rs, socket, err);

@@ -149,7 +149,7 @@ void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
 
 /* ---- piece by piece ---- */
 
-static void on_element(void *ctx, const struct nft_element *element)
+static void audit_element(void *ctx, const struct nft_element *element)
 {
     struct audit *audit = ctx;
     audit_take(audit, audit->ruleset, audit->set, element);
@@ -170,7 +170,7 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
     enum element_dump_state state = DUMP_FAILED;
     if (rs->kernel_known)
         state = element_dump_step(&audit->dump, rs->family, RULESET_TABLE, set_name(audit->set),
-                                  on_element, audit, &err);
+                                  audit_element, audit, &err);
     if (err.text)
         log_debug(2, "audit", "family=%s %s", family_name(rs->family), err.text);
     error_clear(&err);

@@ -178,7 +178,7 @@ static void add_unused(struct connections *c, const struct nft_element *element)
     vec_push(&c->unused[c->set], key);
 }
 
-static void on_element(void *ctx, const struct nft_element *element)
+static void count_element(void *ctx, const struct nft_element *element)
 {
     struct ruleset *rs = ctx;
     struct connections *c = &rs->connections;
@@ -223,7 +223,7 @@ static void step(struct ruleset *rs)
     enum element_dump_state state = DUMP_ENDED;
     if (is_to_read(rs))
         state = element_dump_step(&c->dump, rs->family, RULESET_TABLE, set_names[c->set],
-                                  on_element, rs, &err);
+                                  count_element, rs, &err);
     if (err.text)
         log_debug(2, "connections", "family=%s %s", nft_family_name(rs->family), err.text);
     error_clear(&err);

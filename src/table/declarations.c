@@ -65,8 +65,8 @@ static bool depends_on_kernel(const struct nlmsghdr *set, uint16_t attribute)
 }
 
 /* The first difference between two declarations of the set @name as text, or NULL. */
-static char *compare(const char *name, const struct nlmsghdr *expected,
-                     const struct nlmsghdr *found)
+static char *compare_declarations(const char *name, const struct nlmsghdr *expected,
+                                  const struct nlmsghdr *found)
 {
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         const uint16_t attribute = numbers[i].attribute;
@@ -100,7 +100,7 @@ static int on_set(const struct nlmsghdr *found, void *ctx)
             continue;
         c->found++;
         if (!c->difference)
-            c->difference = compare(name, expected, found);
+            c->difference = compare_declarations(name, expected, found);
     }
     return MNL_CB_OK;
 }

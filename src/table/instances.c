@@ -105,25 +105,26 @@ bool instance_is_kept(struct instance instance)
     }
 }
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key instance_key(const struct hash_link *link)
 {
     return (struct hash_key){&((const struct instance_entry *)link)->instance,
                              sizeof(struct instance)};
 }
 
-static struct instance_entry *find(const struct instances *instances, struct instance instance)
+static struct instance_entry *find_instance(const struct instances *instances,
+                                            struct instance instance)
 {
-    return hash_table_find(&instances->entries, key_of,
+    return hash_table_find(&instances->entries, instance_key,
                            (struct hash_key){&instance, sizeof(instance)});
 }
 
 static struct instance_entry *get(struct instances *instances, struct instance instance)
 {
-    struct instance_entry *entry = find(instances, instance);
+    struct instance_entry *entry = find_instance(instances, instance);
     if (!entry) {
         entry = xcalloc(1, sizeof(*entry));
         entry->instance = instance;
-        hash_table_add(&instances->entries, key_of, &entry->link);
+        hash_table_add(&instances->entries, instance_key, &entry->link);
     }
     return entry;
 }
@@ -145,7 +146,7 @@ static void change(struct instances *instances, struct instance_entry *entry, bo
 
 bool instances_have(const struct instances *instances, struct instance instance)
 {
-    const struct instance_entry *entry = find(instances, instance);
+    const struct instance_entry *entry = find_instance(instances, instance);
     return entry && entry->there;
 }
 
@@ -155,14 +156,14 @@ bool instances_add(struct instances *instances, struct instance instance)
     const bool new = !entry->there;
     change(instances, entry, true, entry->uses);
     while (instance_needs(instance, &instance)) /* the base must not be deleted first */
-        if ((base = find(instances, instance)))
+        if ((base = find_instance(instances, instance)))
             base->idle = false;
     return new;
 }
 
 void instances_drop(struct instances *instances, struct instance instance)
 {
-    struct instance_entry *entry = find(instances, instance);
+    struct instance_entry *entry = find_instance(instances, instance);
     if (entry)
         change(instances, entry, false, entry->uses);
 }

@@ -9,8 +9,8 @@
 
 /* Takes @what. False if it was not reported: the port has no frontend, which would name it, or too
  * many others were. */
-static bool report(struct ruleset *rs, const struct port_entry *port, const char *reason,
-                   const char *note, char *what)
+static bool report_limit(struct ruleset *rs, const struct port_entry *port, const char *reason,
+                         const char *note, char *what)
 {
     char text[FRONTEND_TEXT_SIZE];
     const struct frontend_entry *frontend = ruleset_frontend_of(port);
@@ -39,12 +39,12 @@ static void log_numbered(const struct port_entry *port)
 void limits_log_number(struct ruleset *rs, struct port_entry *port)
 {
     if (port->waits && !port->wait_logged) {
-        port->wait_logged =
-            report(rs, port, "NoNumberLeft",
-                   "no number left: some of its service ports are not programmed",
-                   xasprintf("is not programmed, no number left: its namespace has %u of %u, and "
-                             "%u are unused",
-                             port->share->held, rs->numbers.most, rs->numbers.n_unused));
+        port->wait_logged = report_limit(
+            rs, port, "NoNumberLeft",
+            "no number left: some of its service ports are not programmed",
+            xasprintf("is not programmed, no number left: its namespace has %u of %u, and "
+                      "%u are unused",
+                      port->share->held, rs->numbers.most, rs->numbers.n_unused));
     } else if (!port->waits && port->wait_logged) {
         log_numbered(port);
         port->wait_logged = false;
@@ -54,7 +54,7 @@ void limits_log_number(struct ruleset *rs, struct port_entry *port)
 void limits_log_excess(struct ruleset *rs, struct port_entry *port)
 {
     if (port->excess && !port->excess_logged)
-        port->excess_logged = report(
+        port->excess_logged = report_limit(
             rs, port, "TooManyEndpoints", "it has more endpoints than fit: the rest is not used",
             xasprintf("uses %u of its %u endpoints: more do not fit", port->all.n_desired,
                       port->all.n_desired + port->excess));

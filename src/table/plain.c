@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key plain_element_key(const struct hash_link *link)
 {
     const struct plain *plain = (const struct plain *)link;
     return (struct hash_key){plain->bytes, 1 + (size_t)plain->key_length};
@@ -14,7 +14,8 @@ struct plain *plain_find(const struct plain_elements *elements, enum table_set s
 {
     uint8_t bytes[1 + KEY_SIZE] = {(uint8_t)set};
     memcpy(bytes + 1, key->bytes, key->length);
-    return hash_table_find(&elements->all, key_of, (struct hash_key){bytes, 1 + key->length});
+    return hash_table_find(&elements->all, plain_element_key,
+                           (struct hash_key){bytes, 1 + key->length});
 }
 
 static struct plain *get(struct plain_elements *elements, enum table_set set, const struct key *key,
@@ -29,7 +30,7 @@ static struct plain *get(struct plain_elements *elements, enum table_set set, co
     plain->value_length = (uint8_t)value_length;
     plain->bytes[0] = (uint8_t)set;
     memcpy(plain->bytes + 1, key->bytes, key->length);
-    hash_table_add(&elements->all, key_of, &plain->link);
+    hash_table_add(&elements->all, plain_element_key, &plain->link);
     return plain;
 }
 

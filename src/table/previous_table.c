@@ -31,7 +31,7 @@ static int32_t earlier(int32_t priority)
     return priority > FIRST_OF_NAT ? priority - 1 : priority;
 }
 
-static void on_chain(void *ctx, struct nftnl_chain *chain)
+static void on_previous_chain(void *ctx, struct nftnl_chain *chain)
 {
     struct copying *c = ctx;
     if (!nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM))
@@ -48,7 +48,7 @@ static void on_chain(void *ctx, struct nftnl_chain *chain)
     free(early);
 }
 
-static void on_rule(void *ctx, struct nftnl_rule *rule)
+static void on_previous_rule(void *ctx, struct nftnl_rule *rule)
 {
     struct copying *c = ctx;
     const char *name = nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN);
@@ -70,8 +70,8 @@ void ruleset_add_shadow_chains(const struct ruleset *rs, struct nft_socket *sock
     struct error err = {0};
     struct copying c = {.chains = {0}};
     nft_batch_init(&c.batch, rs->family, RULESET_TABLE);
-    if (nft_socket_read_chains(socket, rs->family, RULESET_TABLE, on_chain, &c, &err) ||
-        nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, &c, &err) ||
+    if (nft_socket_read_chains(socket, rs->family, RULESET_TABLE, on_previous_chain, &c, &err) ||
+        nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_previous_rule, &c, &err) ||
         nft_socket_commit(socket, &c.batch, &err))
         log_debug(1, "ruleset",
                   "family=%s cannot add shadow chains to the table that is replaced: %s",
@@ -85,7 +85,7 @@ void ruleset_add_shadow_chains(const struct ruleset *rs, struct nft_socket *sock
 
 /* ---- what it has ---- */
 
-static void on_element(void *ctx, const struct nft_element *element)
+static void on_previous_element(void *ctx, const struct nft_element *element)
 {
     (void)element;
     *(bool *)ctx = true;
@@ -104,8 +104,8 @@ bool ruleset_has_previous(const struct ruleset *rs, struct nft_socket *socket)
         known = nft_socket_count_elements(socket, rs->family, RULESET_TABLE, services, &count,
                                           &counted, &err) == 0;
     if (known && state.exists && !counted)
-        known = nft_socket_read_elements(socket, rs->family, RULESET_TABLE, services, on_element,
-                                         &any, &err) == 0;
+        known = nft_socket_read_elements(socket, rs->family, RULESET_TABLE, services,
+                                         on_previous_element, &any, &err) == 0;
     error_clear(&err);
     return !known || (state.exists && (counted ? count > 0 : any));
 }
@@ -121,7 +121,7 @@ static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket
     const char *services = set_name(SET_SERVICES);
     bool there = false;
     if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, services, key.bytes, key.length,
-                               on_element, &there, err))
+                               on_previous_element, &there, err))
         return -1;
     if (there)
         nft_batch_element(batch, ELEMENT_DELETE, services, key.bytes, key.length, NULL, 0);

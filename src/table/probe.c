@@ -26,7 +26,7 @@ struct found {
     enum family family;
 };
 
-static void on_element(void *ctx, const struct nft_element *element)
+static void probe_element(void *ctx, const struct nft_element *element)
 {
     struct found *found = ctx;
     found->there = true;
@@ -43,7 +43,7 @@ static int look_up(const struct prober *p, const char *set, const struct key *ke
 {
     *found = (struct found){.family = p->rs->family};
     return nft_socket_get_element(p->socket, p->rs->family, RULESET_TABLE, set, key->bytes,
-                                  key->length, on_element, found, p->err);
+                                  key->length, probe_element, found, p->err);
 }
 
 /* Reads the value of the frontend or its service port in a number set; 0: none. */
@@ -348,7 +348,7 @@ int ruleset_probe_address(const struct ruleset *rs, struct nft_socket *socket, c
     struct found found = {.family = rs->family};
     key_put_address(&key, rs->family, address);
     if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, set, key.bytes, key.length,
-                               on_element, &found, err))
+                               probe_element, &found, err))
         return -1;
     *there = found.there && !found.is_end;
     return 0;

@@ -356,7 +356,7 @@ void quarantine_applied(struct ruleset *rs)
     update_next(quarantine);
 }
 
-static void forget(struct ruleset *rs, struct entry *entry)
+static void forget_rejection(struct ruleset *rs, struct entry *entry)
 {
     struct quarantine *quarantine = &rs->quarantine;
     struct rejection last = quarantine->all.v[--quarantine->all.n];
@@ -376,13 +376,13 @@ void quarantine_end(struct ruleset *rs, struct entry *entry)
         return;
     log_info("ruleset", "frontend=%s is applied now, after the kernel had rejected it",
              name_of(entry, &frontend, text));
-    forget(rs, entry);
+    forget_rejection(rs, entry);
 }
 
 void quarantine_free(struct ruleset *rs)
 {
     while (rs->quarantine.all.n > 0)
-        forget(rs, rs->quarantine.all.v[rs->quarantine.all.n - 1].entry);
+        forget_rejection(rs, rs->quarantine.all.v[rs->quarantine.all.n - 1].entry);
     vec_free(&rs->quarantine.all);
     vec_free(&rs->quarantine.owners);
 }

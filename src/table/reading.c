@@ -101,7 +101,7 @@ static void note_class(const struct entry *entry)
         port->found_classes |= (uint8_t)(1U << as_frontend(entry)->class);
 }
 
-static void on_element(void *ctx, const struct nft_element *from)
+static void take_read_element(void *ctx, const struct nft_element *from)
 {
     struct ruleset *rs = ctx;
     struct adoption *a = &rs->adoption;
@@ -137,7 +137,7 @@ static int read_keys(struct ruleset *rs, struct nft_socket *socket, struct nft_k
     while (keys.n > 0) {
         size_t found;
         if (nft_socket_get_elements(socket, rs->family, RULESET_TABLE, set_name(rs->adoption.set),
-                                    &keys, on_element, rs, &found, err))
+                                    &keys, take_read_element, rs, &found, err))
             return -1;
         const size_t done = found < keys.n ? found + 1 : keys.n;
         keys.bytes += done * keys.length;
@@ -316,8 +316,8 @@ static int dump(struct ruleset *rs, struct nft_socket *socket, struct error *err
 {
     struct adoption *a = &rs->adoption;
     a->work += REQUEST_WORK + a->recorded + a->repeated; /* it walks from the beginning */
-    switch (element_dump_step(&a->dump, rs->family, RULESET_TABLE, set_name(a->set), on_element, rs,
-                              err)) {
+    switch (element_dump_step(&a->dump, rs->family, RULESET_TABLE, set_name(a->set),
+                              take_read_element, rs, err)) {
     case DUMP_GOES_ON:
         if (!a->counted || a->recorded != a->count || set_owner(a->set) == OWNER_RANGES)
             return 0;

@@ -191,7 +191,7 @@ static void sort_items(item_vec *items)
         qsort(items->v, items->n, sizeof(*items->v), compare_items);
 }
 
-static struct item *find(const item_vec *items, const char *name)
+static struct item *find_item(const item_vec *items, const char *name)
 {
     const struct item key = {.name = (char *)name};
     return items->n ? bsearch(&key, items->v, items->n, sizeof(key), compare_items) : NULL;
@@ -199,7 +199,7 @@ static struct item *find(const item_vec *items, const char *name)
 
 static bool have(const item_vec *items, const struct item *item)
 {
-    const struct item *other = find(items, item->name);
+    const struct item *other = find_item(items, item->name);
     return other && strcmp(item->text, other->text) == 0;
 }
 
@@ -246,7 +246,7 @@ static void add_chain(void *ctx, struct nftnl_chain *chain)
 /* A missing chain was created meanwhile, so the next read will differ. */
 static void on_rule(void *ctx, struct nftnl_rule *rule)
 {
-    struct item *chain = find(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
+    struct item *chain = find_item(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
     if (chain)
         add_rule(chain, rule);
 }
@@ -389,7 +389,7 @@ static bool drop_strangers(struct repair *r)
 {
     item_vec kept = {0}, strangers = {0};
     vec_each (&r->found, item)
-        if (item->map || has_hook(item) || find(&r->expected, item->name))
+        if (item->map || has_hook(item) || find_item(&r->expected, item->name))
             vec_push(&kept, *item);
         else
             vec_push(&strangers, *item);
@@ -411,7 +411,7 @@ static void ignore_device(void *ctx, const char *device)
 static int read_flowtable(struct repair *r, struct nft_socket *socket, struct error *err)
 {
     r->has_flowtable = false;
-    if (!r->ruleset->config.flowtable && !find(&r->found, FLOWTABLE_CHAIN))
+    if (!r->ruleset->config.flowtable && !find_item(&r->found, FLOWTABLE_CHAIN))
         return 0;
     return nft_socket_read_flowtable(socket, r->ruleset->family, RULESET_TABLE, FLOWTABLE,
                                      &r->has_flowtable, ignore_device, NULL, err);
@@ -447,7 +447,7 @@ static int read_both(struct repair *r, struct nft_socket *socket, struct error *
 /* Whether a chain must be deleted, even if it is then recreated. */
 static bool goes(const struct repair *r, const struct item *found)
 {
-    const struct item *expected = find(&r->expected, found->name);
+    const struct item *expected = find_item(&r->expected, found->name);
     return !expected || !same_hook(expected, found);
 }
 
@@ -474,12 +474,12 @@ static void encode_coming(const struct repair *r, struct nft_batch *batch)
         nft_batch_add_flowtable(batch, flowtable->name, flowtable->priority);
     /* All chains before any rule: rules may name later chains. */
     vec_each (&r->layout.chains, chain) {
-        const struct item *found = find(&r->found, chain->name);
+        const struct item *found = find_item(&r->found, chain->name);
         if (!found || goes(r, found))
             nft_batch_add_chain(batch, chain->chain);
     }
     vec_each (&r->layout.chains, chain)
-        if (!have(&r->found, find(&r->expected, chain->name)))
+        if (!have(&r->found, find_item(&r->expected, chain->name)))
             program_rules(chain, batch);
     vec_each (&r->expected, item)
         if (item->map && !have(&r->found, item))
@@ -506,8 +506,8 @@ static int rewrite(const struct repair *r, struct nft_socket *socket, struct rul
 static bool leads_to_new_chains(const struct repair *r)
 {
     vec_each (&r->expected, item)
-        if (item->map && find(&r->found, item->name) && !have(&r->found, item) &&
-            !find(&r->found, item->text))
+        if (item->map && find_item(&r->found, item->name) && !have(&r->found, item) &&
+            !find_item(&r->found, item->text))
             return true;
     return false;
 }
@@ -520,10 +520,10 @@ static int add_new_chains(struct repair *r, struct nft_socket *socket, struct er
     struct error rejected = {0};
     nft_batch_init(&batch, r->ruleset->family, RULESET_TABLE);
     vec_each (&r->layout.chains, chain)
-        if (!chain->hook && !find(&r->found, chain->name))
+        if (!chain->hook && !find_item(&r->found, chain->name))
             nft_batch_add_chain(&batch, chain->chain);
     vec_each (&r->layout.chains, chain)
-        if (!chain->hook && !find(&r->found, chain->name))
+        if (!chain->hook && !find_item(&r->found, chain->name))
             program_rules(chain, &batch);
     nft_batch_finish(&batch);
     nft_socket_commit(socket, &batch, &rejected);

@@ -13,7 +13,7 @@ static size_t smaller(size_t a, size_t b)
 
 typedef VEC(uint32_t) slot_vec;
 
-static const struct backend *find(const struct backends *in, const struct backend *backend)
+static const struct backend *find_backend(const struct backends *in, const struct backend *backend)
 {
     return in->n ? bsearch(backend, in->v, in->n, sizeof(*in->v), backend_compare) : NULL;
 }
@@ -28,7 +28,7 @@ static void keep_places(const struct backends *old, const struct backends *rest,
     size_t n = 0;
     vec_each (open, slot) {
         const struct backend *current = &old->v[*slot];
-        const struct backend *found = slot_is_empty(current) ? NULL : find(rest, current);
+        const struct backend *found = slot_is_empty(current) ? NULL : find_backend(rest, current);
         if (found && !placed[found - rest->v])
             placed[found - rest->v] = true;
         else
@@ -129,7 +129,7 @@ static void find_slots(const struct backends *old, size_t n_used, const struct b
     }
     for (size_t slot = 0; slot < n_used && out->n < went->n; slot++) {
         const struct backend *current = &old->v[slot];
-        if ((!filtered || filter_may_have(&filter, current)) && find(went, current))
+        if ((!filtered || filter_may_have(&filter, current)) && find_backend(went, current))
             vec_push(out, (uint32_t)slot);
     }
 }

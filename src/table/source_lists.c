@@ -29,14 +29,14 @@ static struct hash_key key_of_prefixes(const cidr_vec *prefixes)
                              prefixes->n * sizeof(*prefixes->v)};
 }
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key list_key(const struct hash_link *link)
 {
     return key_of_prefixes(&((const struct source_list *)link)->prefixes);
 }
 
 static struct source_list *find_content(const struct source_lists *lists, const cidr_vec *prefixes)
 {
-    return hash_table_find(&lists->by_content, key_of, key_of_prefixes(prefixes));
+    return hash_table_find(&lists->by_content, list_key, key_of_prefixes(prefixes));
 }
 
 static struct source_list *of_number(const struct hash_link *link)
@@ -64,7 +64,7 @@ static struct source_list *make(struct source_lists *lists, cidr_vec *prefixes)
     list->prefixes = *prefixes;
     memset(prefixes, 0, sizeof(*prefixes));
     if (list->found)
-        hash_table_add(&lists->by_content, key_of, &list->link);
+        hash_table_add(&lists->by_content, list_key, &list->link);
     return list;
 }
 

@@ -176,7 +176,7 @@ static void load_meta(struct reader *r, uint32_t key, uint32_t to)
     ADD(r, "meta", {NFTNL_EXPR_META_KEY, key}, {NFTNL_EXPR_META_DREG, to});
 }
 
-static bool load(struct reader *r, const struct term *term, uint32_t to)
+static bool load_term(struct reader *r, const struct term *term, uint32_t to)
 {
     const uint32_t what = term->what[r->family];
     struct nftnl_expr *expr;
@@ -278,7 +278,7 @@ static size_t read_key(struct reader *r)
         const uint32_t reg = register_at(words);
         while (term < end && !take(r, term->words))
             term++;
-        if (n++ == MOST_TERMS || term == end || !load(r, term, reg) ||
+        if (n++ == MOST_TERMS || term == end || !load_term(r, term, reg) ||
             !(term->is_address ? read_mask : read_bits)(r, reg))
             return 0;
         words += term->is_address ? address_length(r->family) / NFT_REG32_SIZE : 1;
@@ -359,7 +359,7 @@ static bool read_constant(struct reader *r)
 }
 
 /* "== N" or "!= N". */
-static bool read_number(struct reader *r)
+static bool read_operand(struct reader *r)
 {
     const char *before = r->rest;
     const bool equals = take(r, "==");
@@ -397,7 +397,7 @@ static bool read_match(struct reader *r)
         return false;
     if (take(r, "vmap"))
         return read_map(r, NFT_REG_VERDICT);
-    if ((words == 1 && (read_constant(r) || read_number(r))) || read_address(r))
+    if ((words == 1 && (read_constant(r) || read_operand(r))) || read_address(r))
         return true;
     const bool differs = take(r, "!=");
     if (!take_set(r, set))

@@ -40,7 +40,7 @@ struct json_reader {
     uint64_t items_at;  /* and the items of the top value */
 };
 
-static uint64_t place_of(const struct json_reader *json, const char *p)
+static uint64_t place_in_text(const struct json_reader *json, const char *p)
 {
     return json->piece_at + (uint64_t)(p - json->piece);
 }
@@ -57,7 +57,7 @@ static const char *fail(const struct json_reader *json, uint64_t at, const char 
 static int check_length(const struct json_reader *json, const char *p, struct error *err)
 {
     bool is_item = json->base.item > 0;
-    if (place_of(json, p) - json->begins[is_item] <= json->base.limit)
+    if (place_in_text(json, p) - json->begins[is_item] <= json->base.limit)
         return 0;
     return error_set(err, "line %zu: a value is longer than %zu bytes", json->base.lines[is_item],
                      json->base.limit);
@@ -68,7 +68,7 @@ static void begin_token(struct json_reader *json, enum token token, const char *
     struct value_reader *base = &json->base;
     json->token = token;
     json->token_text = base->text.n;
-    json->token_at = place_of(json, p);
+    json->token_at = place_in_text(json, p);
     if (base->values.n == base->item) {
         base->lines[base->item > 0] = json->line;
         json->begins[base->item > 0] = json->token_at;
@@ -211,7 +211,7 @@ static const char *take_string(struct json_reader *json, const char *p, const ch
         if (*p == '"')
             return end_string(json, p + 1, out, err);
         if ((unsigned char)*p < ' ')
-            return fail(json, place_of(json, p), "a control character in a string", err);
+            return fail(json, place_in_text(json, p), "a control character in a string", err);
         json->after_escape = *p == '\\';
         json->escaped |= json->after_escape;
         json->not_ascii |= !json->after_escape;
@@ -233,7 +233,7 @@ static bool is_scalar_part(char c)
 }
 
 /* Stricter than strtod(): no leading zeros, digits on both sides of the point, decimal only. */
-static bool read_number(const char *text, double *number, bool *integer)
+static bool read_json_number(const char *text, double *number, bool *integer)
 {
     const char *digits = text + (*text == '-'), *behind = digits + strspn(digits, "0123456789");
     char *stop;
@@ -262,7 +262,7 @@ static const char *end_scalar(struct json_reader *json, const char *p, struct er
         type = JSON_FALSE;
     else if (strcmp(text, "null") == 0)
         type = JSON_NULL;
-    else if (!read_number(text, &number, &integer))
+    else if (!read_json_number(text, &number, &integer))
         return fail(json, json->token_at, "not a JSON value", err);
     struct json_value *value = reader_add(base, type, err);
     if (!value)
@@ -289,14 +289,14 @@ static const char *open_container(struct json_reader *json, const char *p, struc
     struct value_reader *base = &json->base;
     bool is_object = *p == '{', among_items = base->item > 0;
     if (reader_is_deep(base))
-        return fail(json, place_of(json, p), "nested too deep", err);
+        return fail(json, place_in_text(json, p), "nested too deep", err);
     begin_token(json, TOKEN_NONE, p);
     if (check_length(json, p + 1, err)) /* before items are passed on */
         return NULL;
     if (reader_open(base, is_object ? JSON_OBJECT : JSON_ARRAY, err))
         return NULL;
     if (base->item > 0 && !among_items)
-        json->items_at = place_of(json, p + 1);
+        json->items_at = place_in_text(json, p + 1);
     json->next = is_object ? NEXT_FIRST_KEY : NEXT_FIRST_VALUE;
     return p + 1;
 }
@@ -306,10 +306,11 @@ static const char *close_container(struct json_reader *json, const char *p, stru
 {
     bool among_items = json->base.item > 0;
     if (reader_in_object(&json->base) != (*p == '}'))
-        return fail(json, place_of(json, p), "a bracket is closed by one of another kind", err);
+        return fail(json, place_in_text(json, p), "a bracket is closed by one of another kind",
+                    err);
     reader_close(&json->base);
     if (among_items && json->base.item == 0)
-        json->begins[0] += place_of(json, p) - json->items_at;
+        json->begins[0] += place_in_text(json, p) - json->items_at;
     return end_value(json, p + 1, err);
 }
 
@@ -355,7 +356,7 @@ static const char *take_next(struct json_reader *json, const char *p, struct err
         return p + 1;
     case '\n':
         json->line++;
-        json->line_at = place_of(json, p + 1);
+        json->line_at = place_in_text(json, p + 1);
         return p + 1;
     case ' ':
     case '\t':
@@ -367,7 +368,7 @@ static const char *take_next(struct json_reader *json, const char *p, struct err
         begin_token(json, TOKEN_SCALAR, p);
         return p;
     }
-    return fail(json, place_of(json, p), expected[json->next], err);
+    return fail(json, place_in_text(json, p), expected[json->next], err);
 }
 
 /* ---- the stream ---- */

@@ -34,7 +34,7 @@ static bool read_integer(const char *text, double *number)
 }
 
 /* False also for infinity and NaN, which JSON lacks. */
-static bool read_number(const char *text, double *number)
+static bool read_yaml_number(const char *text, double *number)
 {
     const double sign = *text == '-' ? -1 : 1;
     char *end;
@@ -62,7 +62,7 @@ static bool read_spaced_number(const char *text, double *number)
         if (*text != '_')
             plain[n++] = *text;
     plain[n] = '\0';
-    const bool is_number = read_number(plain, number);
+    const bool is_number = read_yaml_number(plain, number);
     free(plain);
     return is_number;
 }
@@ -85,6 +85,6 @@ enum json_type yaml_scalar_type(const char *text, double *number)
         if (strcmp(words[i].text, text) == 0)
             return words[i].type;
     const bool is_number =
-        strchr(text, '_') ? read_spaced_number(text, number) : read_number(text, number);
+        strchr(text, '_') ? read_spaced_number(text, number) : read_yaml_number(text, number);
     return is_number ? JSON_NUMBER : JSON_STRING;
 }
