@@ -156,9 +156,13 @@ static bool holds(const char *condition, const char *end, const cJSON *item)
     const cJSON *value = find_path(item, path, (size_t)((equals ? equals : end) - path));
     if (!equals)
         return is_value(value) != negated;
-    const char *word = equals + 1, *is = cJSON_GetStringValue(value);
+    const char *word = equals + 1;
     size_t length = (size_t)(end - word);
-    return (is && strlen(is) == length && memcmp(is, word, length) == 0) != negated;
+    text_vec is = {0};
+    put_value(&is, value, SIZE_MAX);
+    bool same = is.n == length && memcmp(is.v, word, length) == 0;
+    vec_free(&is);
+    return same != negated;
 }
 
 /* Expands @t up to its end, or the end of a section, which it returns. @out NULL: the section is
