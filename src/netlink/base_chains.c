@@ -31,7 +31,7 @@ static int on_base_chain(const struct nlmsghdr *header, void *data)
     };
     if (hook && chain.table && chain.name && chain.type)
         walk->fn(walk->ctx, &chain);
-    return walk->left-- > 0 ? MNL_CB_OK : MNL_CB_STOP;
+    return walk->left-- > 0 ? MNL_CB_OK : MNL_CB_ERROR;
 }
 
 struct rule_walk {
@@ -52,7 +52,7 @@ static int on_hooked_rule(const struct nlmsghdr *header, void *data)
                       walk->bytes, walk->length);
     if (has)
         walk->chain = xstrdup(chain);
-    return !has && walk->left-- > 0 ? MNL_CB_OK : MNL_CB_STOP;
+    return !has && walk->left-- > 0 ? MNL_CB_OK : MNL_CB_ERROR;
 }
 
 /* Passes the messages of a dump to @fn until it stops. On a socket of its own, so that a dump can

@@ -259,8 +259,8 @@ char *preflight_answer(const struct preflight_result *result)
         return result->why ? xasprintf("unknown (%s)", strerror(result->why)) : xstrdup("ok");
     if (!was_rejected(result))
         return xstrdup("not tried");
-    return xasprintf("%s (%s)", means_missing(result->why) ? "missing" : "failed",
-                     strerror(result->why));
+    return means_missing(result->why) ? xstrdup("missing")
+                                      : xasprintf("failed (%s)", strerror(result->why));
 }
 
 char *preflight_consequence(enum family family, const struct preflight_result *result)
