@@ -34,7 +34,7 @@ class Ports(typing.NamedTuple):
 
 
 def newer_netavark() -> str:
-    program = pathlib.Path(os.environ.get("KUBE_NFTD_NEWER_NFT", "")).with_name("netavark")
+    program = pathlib.Path(os.environ.get("KUBE_NFTD_NEWER_NFT") or "none").with_name("netavark")
     if not program.is_file():
         pytest.skip("a newer netavark: see tests/netns/newer-nft")
     return str(program)
