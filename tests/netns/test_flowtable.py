@@ -14,7 +14,7 @@ import pytest
 
 from daemon import FAMILY_TABLE, call, http_get, wait_for
 from lab import CLIENT_ADDRESS, NODE_ADDRESS, NODE_NAME, NODE_PEER_ADDRESS, OTHER_NODE_ADDRESS, OTHER_NODE_NAME
-from lab import Lab, ask_on, hail_on
+from lab import Lab, LabError, ask_on, hail_on
 from scenario import Proxy, Web, running
 
 DEVICES = "client,stranger,node-b,cni0,port-*,pod-*,tunnel*"  # not the way outside
@@ -103,8 +103,12 @@ def passes_by(lab: Lab, talk: socket.socket) -> bool:
 
 
 def devices(proxy: Proxy, family: int) -> list[str] | None:
-    """Those of the flowtable; None: there is no flowtable."""
-    found = re.search(r"flowtable fast \{(.*?)\n\t\}", proxy.tables[family].listing(), re.DOTALL)
+    """Those of the flowtable; None: there is no flowtable, or no table."""
+    try:
+        listing = proxy.tables[family].listing()
+    except LabError:
+        return None
+    found = re.search(r"flowtable fast \{(.*?)\n\t\}", listing, re.DOTALL)
     names = re.search(r"devices = \{ (.*) \}", found[1]) if found else None
     return None if not found else sorted(names[1].replace('"', "").split(", ")) if names else []
 
