@@ -11,13 +11,7 @@
 fetch bookworm "${NFT_1_0_6[@]}"
 enter
 
-packets() { # COUNTER
-    of bookworm nft list counter ip t "$1" | sed -n 's/.*packets \([0-9]*\) .*/\1/p'
-}
-
-of bookworm nft --version
-uname -r | cut -d . -f 1,2
-perl -e '$lo = pack("a16 s x14", "lo", 0x41); socket(S, 2, 2, 0); ioctl(S, 0x8914, $lo) or die' # up
+begin
 of bookworm nft -f - <<'RULES'
 table ip t {
     counter same { }
@@ -40,7 +34,7 @@ table ip t {
 }
 RULES
 echo x >/dev/udp/127.0.0.1/1002
-expect "dnat to another port, packets with 'ct status dnat'" "$(packets other)" 1
+expect "dnat to another port, packets with 'ct status dnat'" "$(packets ip t other)" 1
 echo x >/dev/udp/127.0.0.1/1001
-expect "dnat to the same port, packets with 'ct status dnat'" "$(packets same)" 0
-expect "either, packets in the next nat chain" "$(packets later)" 0
+expect "dnat to the same port, packets with 'ct status dnat'" "$(packets ip t same)" 0
+expect "either, packets in the next nat chain" "$(packets ip t later)" 0

@@ -12,18 +12,12 @@
 fetch bookworm "${NFT_1_0_6[@]}"
 enter
 
-packets() { # FAMILY
-    of bookworm nft list counter "$1" t seen | sed -n 's/.*packets \([0-9]*\) .*/\1/p'
-}
-
 send() {
     echo x >/dev/udp/127.0.0.1/1001
     echo x >/dev/udp/::1/1001
 }
 
-of bookworm nft --version
-uname -r | cut -d . -f 1,2
-perl -e '$lo = pack("a16 s x14", "lo", 0x41); socket(S, 2, 2, 0); ioctl(S, 0x8914, $lo) or die' # up
+begin
 for family in ip ip6; do
     of bookworm nft -f - <<RULES
 table $family t {
@@ -36,11 +30,11 @@ table $family t {
 RULES
 done
 send
-expect "no rule asks for ct, packets in the nat chain, IPv4" "$(packets ip)" 0
+expect "no rule asks for ct, packets in the nat chain, IPv4" "$(packets ip t seen)" 0
 of bookworm nft 'add table ip u; add chain ip u nobody-jumps-here; add rule ip u nobody-jumps-here ct state new accept'
 send
-expect "a rule of another table does, packets in the nat chain, IPv4" "$(packets ip)" 1
-expect "packets in the nat chain, IPv6, where none does" "$(packets ip6)" 0
+expect "a rule of another table does, packets in the nat chain, IPv4" "$(packets ip t seen)" 1
+expect "packets in the nat chain, IPv6, where none does" "$(packets ip6 t seen)" 0
 of bookworm nft 'add table ip6 u; add chain ip6 u nobody-jumps-here; add rule ip6 u nobody-jumps-here ct state new accept'
 send
-expect "and where one does" "$(packets ip6)" 1
+expect "and where one does" "$(packets ip6 t seen)" 1

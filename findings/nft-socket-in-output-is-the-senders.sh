@@ -13,13 +13,7 @@
 fetch bookworm "${NFT_1_0_6[@]}"
 enter
 
-packets() { # COUNTER
-    of bookworm nft list counter ip t "$1" | sed -n 's/.*packets \([0-9]*\) .*/\1/p'
-}
-
-of bookworm nft --version
-uname -r | cut -d . -f 1,2
-perl -e '$lo = pack("a16 s x14", "lo", 0x41); socket(S, 2, 2, 0); ioctl(S, 0x8914, $lo) or die' # up
+begin
 of bookworm nft -f - <<'RULES' || { echo "this kernel has no 'socket'"; exit 77; }
 table ip t {
     counter nobody-output { }
@@ -44,7 +38,7 @@ RULES
 perl -MIO::Socket::INET -e '
     my $server = IO::Socket::INET->new(Proto => "udp", LocalAddr => "127.0.0.1", LocalPort => 30054) or die;
     IO::Socket::INET->new(Proto => "udp", PeerAddr => "127.0.0.1", PeerPort => $_)->send("x") for 30053, 30054;'
-expect "nobody listens, output: packets with a socket" "$(packets nobody-output)" 1
-expect "nobody listens, filter input: packets with a socket" "$(packets nobody-input)" 0
-expect "somebody listens, filter input: packets with a socket" "$(packets somebody-input)" 1
-expect "either, packets in a nat chain of input" "$(packets nat-input)" 0
+expect "nobody listens, output: packets with a socket" "$(packets ip t nobody-output)" 1
+expect "nobody listens, filter input: packets with a socket" "$(packets ip t nobody-input)" 0
+expect "somebody listens, filter input: packets with a socket" "$(packets ip t somebody-input)" 1
+expect "either, packets in a nat chain of input" "$(packets ip t nat-input)" 0
