@@ -55,13 +55,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
 PYTHON
 }
 
-packets() { # COUNTER
-    of bookworm nft list counter ip t "$1" | sed -n 's/.*packets \([0-9]*\) .*/\1/p'
-}
-
-of bookworm nft --version
-uname -r | cut -d . -f 1,2
-ip link set lo up
+begin
 ip link add in address 02:00:00:00:00:01 type veth peer name outside
 ip link set outside up
 ip link set in up
@@ -81,7 +75,7 @@ table ip t {
 }
 RULES
 send 198.51.100.1
-expect "to port 80 of this host, packets that the forward-port took" "$(packets forwarded)" 1
+expect "to port 80 of this host, packets that the forward-port took" "$(packets ip t forwarded)" 1
 send 203.0.113.9
-expect "to port 80 of another host, packets that it took besides" "$(($(packets forwarded) - 1))" 1
-expect "to port 80 of another host, packets that went there" "$(packets through)" 0
+expect "to port 80 of another host, packets that it took besides" "$(($(packets ip t forwarded) - 1))" 1
+expect "to port 80 of another host, packets that went there" "$(packets ip t through)" 0
