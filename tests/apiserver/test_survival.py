@@ -549,8 +549,9 @@ def changed_while_waiting(world):
     with world.run(flags=("--table-owner", "off")):
         pass
     world.server.stop()
-    with world.run(wait=False, flags=("--table-owner", "off")):
-        world.server.wait(lambda: world.daemon.lines("started"), LONG)
+    with world.run(wait=False, flags=("--table-owner", "off", "--masquerade-all")):
+        # The first look at them, which finds those of other settings.
+        world.server.wait(lambda: world.daemon.lines("family=IPv4 rewrote rules of the previous process"), LONG)
         for done, command in enumerate(("flush chain ip kube-nftd port", "flush map ip kube-nftd picks",
                                         "insert rule ip kube-nftd nat-output drop")):
             nft(command)

@@ -26,8 +26,8 @@ def put_version(web: Web, version: str, **states: str) -> None:
 
 
 def slice_of(web: Web) -> tuple[str | None, str | None]:
-    """What came of its one slice, and what the kernel holds; nothing before it came, which may be after its Service."""
-    slices = programmed(web.proxy)[1]["endpointSlices"]
+    """What came of its one slice, and what the kernel holds; nothing before it and its Service came."""
+    slices = programmed(web.proxy)[1].get("endpointSlices")
     if not slices:
         return None, None
     [told] = slices
