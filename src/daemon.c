@@ -372,7 +372,7 @@ static int open_to_others(struct daemon *d, struct error *err)
 static void watch_tables(struct daemon *d, const struct proxy_config *config)
 {
     const struct table_monitor_ops ops = {proxy_foreign_change, proxy_foreign_lost,
-                                          proxy_foreign_settled, d->proxy};
+                                          proxy_foreign_finished, d->proxy};
     struct error err = {0};
     bool all_owned = true;
     for (int i = 0; i < FAMILY_COUNT; i++)

@@ -202,11 +202,11 @@ void proxy_foreign_lost(void *ctx)
         table_foreign_lost(proxy->tables[i]);
 }
 
-void proxy_foreign_settled(void *ctx, const struct table_program *program)
+void proxy_foreign_finished(void *ctx, enum family family, const struct table_program *program)
 {
     struct proxy *proxy = ctx;
-    each_family (proxy, i)
-        table_foreign_done(proxy->tables[i], program);
+    if (proxy->tables[family])
+        table_foreign_finished(proxy->tables[family], program);
 }
 
 /* ---- syncs ---- */

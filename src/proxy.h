@@ -109,7 +109,7 @@ void proxy_set_devices(void *proxy, const device_vec *devices);
  * kube-nftd/netlink.h. Later syncs repair them. */
 void proxy_foreign_change(void *proxy, const struct table_change *change);
 void proxy_foreign_lost(void *proxy);
-void proxy_foreign_settled(void *proxy, const struct table_program *program);
+void proxy_foreign_finished(void *proxy, enum family family, const struct table_program *program);
 
 /** Prints the desired tables, for nft -f. For a proxy that never synced. */
 void proxy_dump(struct proxy *proxy, FILE *out);

@@ -447,8 +447,8 @@ struct table_change {
 struct table_monitor_ops {
     void (*changed)(void *ctx, const struct table_change *change);
     void (*lost)(void *ctx);
-    /* Ends a group of reports: check them now. @program made the last change. */
-    void (*finished)(void *ctx, const struct table_program *program);
+    /* Ends a group of reports about a family: check them now. @program made the last change. */
+    void (*finished)(void *ctx, enum family family, const struct table_program *program);
     void *ctx;
 };
 

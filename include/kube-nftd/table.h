@@ -512,7 +512,7 @@ void table_withdraw(struct table *table, const struct frontend *frontend,
  * turns repair the changes. */
 void table_foreign_change(struct table *table, const struct table_change *change);
 void table_foreign_lost(struct table *table);
-void table_foreign_done(struct table *table, const struct table_program *program);
+void table_foreign_finished(struct table *table, const struct table_program *program);
 
 /** Whether everything, except what is quarantined, was committed at least once. */
 bool table_is_programmed(const struct table *table);

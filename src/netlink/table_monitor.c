@@ -32,7 +32,7 @@ struct table_monitor {
     uint32_t own_port;
     uint32_t left_at;             /* the generation before a large batch of our own */
     bool missed;                  /* others committed while we did not listen */
-    bool touched;                 /* changes were reported, finished() is due */
+    bool touched[FAMILY_COUNT];   /* changes were reported, finished() is due */
     bool finished;                /* their transaction has ended: program is known */
     bool waited;                  /* one loop iteration, for that */
     struct table_program program; /* of the last transaction that touched the table */
@@ -41,9 +41,20 @@ struct table_monitor {
 
 /* ---- messages ---- */
 
+static bool is_touched(const struct table_monitor *m)
+{
+    return m->touched[FAMILY_IPV4] || m->touched[FAMILY_IPV6];
+}
+
+static void report_lost(struct table_monitor *m)
+{
+    m->touched[FAMILY_IPV4] = m->touched[FAMILY_IPV6] = true;
+    m->ops.lost(m->ops.ctx);
+}
+
 static void report_change(struct table_monitor *m, const struct table_change *change)
 {
-    m->touched = true;
+    m->touched[change->family] = true;
     m->finished = m->waited = false;
     m->ops.changed(m->ops.ctx, change);
 }
@@ -83,7 +94,7 @@ static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
 static void take_generation(struct table_monitor *m, const struct nlmsghdr *header)
 {
     const char *name = netlink_text(nfnl_attribute(header, NFTA_GEN_PROC_NAME));
-    if (!m->touched || m->finished)
+    if (!is_touched(m) || m->finished)
         return;
     m->finished = true;
     memset(&m->program, 0, sizeof(m->program));
@@ -111,15 +122,19 @@ void table_monitor_take(struct table_monitor *m, const void *messages, size_t le
 void table_monitor_finish(struct table_monitor *m)
 {
     const struct table_program unknown = {0};
-    if (!m->touched)
+    if (!is_touched(m))
         return;
     if (!m->finished && !m->waited) {
         m->waited = true;
         return;
     }
-    bool finished = m->finished;
-    m->touched = m->finished = m->waited = false;
-    m->ops.finished(m->ops.ctx, finished ? &m->program : &unknown);
+    for (enum family family = 0; family < FAMILY_COUNT; family++) {
+        const bool touched = m->touched[family];
+        m->touched[family] = false;
+        if (touched)
+            m->ops.finished(m->ops.ctx, family, m->finished ? &m->program : &unknown);
+    }
+    m->finished = m->waited = false;
 }
 
 /* ---- the socket ---- */
@@ -135,8 +150,7 @@ static bool take_datagram(struct table_monitor *m)
         table_monitor_take(m, m->buffer, (size_t)n);
     } else if (n >= 0 || errno != EINTR) {
         log_debug(2, "monitor", "events were lost: %s", n < 0 ? strerror(errno) : "too long");
-        m->touched = true;
-        m->ops.lost(m->ops.ctx);
+        report_lost(m);
     }
     return true;
 }
@@ -145,8 +159,8 @@ static void take_all(struct table_monitor *m)
 {
     if (m->missed) { /* treated as events of a finished transaction that were lost */
         m->missed = false;
-        m->touched = m->waited = true;
-        m->ops.lost(m->ops.ctx);
+        m->waited = true;
+        report_lost(m);
     }
     for (int i = 0; i < DATAGRAMS_AT_ONCE && take_datagram(m); i++)
         continue;
@@ -174,7 +188,7 @@ static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct table_monitor *m = timer->data;
     (void)events;
-    if (m->touched || m->missed)
+    if (is_touched(m) || m->missed)
         take_all(m); /* even without events */
     ev_io_start(loop, &m->io);
 }

@@ -11,7 +11,7 @@
 #include "state.h"
 
 #include <linux/in.h>
-#include <string.h>
+#include <math.h>
 
 /* ---- adoption ---- */
 
@@ -36,9 +36,11 @@ static void forget_entry(void *ctx, void *item)
         entry_set_applied(rs, set, entry, 0);
 }
 
-/* After all entries. */
+/* After all entries. A new table may accept what the previous one rejected. */
 static void forget_others(struct ruleset *rs)
 {
+    if (!rs->adoption.ours)
+        quarantine_retry(rs, INFINITY);
     vec_clear(&rs->trims);
     source_lists_forget(&rs->lists, &rs->plain);
     plain_forget_applied(&rs->plain);
@@ -67,84 +69,6 @@ static void log_found(const struct ruleset *rs, const char *what, size_t element
                   elements);
 }
 
-/* Whether the table has our maps and sets, and is ownable if configured. An existing table cannot
- * be made ownable. */
-static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state *state)
-{
-    return state->exists && state->comment && strcmp(state->comment, rs->comment) == 0 &&
-           (!rs->config.owned || state->flags & NFT_TABLE_PERSISTENT);
-}
-
-bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket)
-{
-    struct error err = {0};
-    struct nft_table_state state;
-    bool same = false;
-    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, &err) == 0) {
-        same = is_like_ours(rs, &state) && !state.owned_elsewhere &&
-               !(state.flags & NFT_TABLE_DORMANT);
-        free(state.comment);
-    }
-    error_clear(&err);
-    return same;
-}
-
-/* Before the table is read, so that the result stays valid: claims it if configured, and clears the
- * dormant flag. */
-static int set_flags(struct ruleset *rs, struct nft_socket *socket, uint32_t before,
-                     struct error *err)
-{
-    const uint32_t flags = (before & ~NFT_TABLE_DORMANT) |
-                           (rs->config.owned ? NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT : 0);
-    if (flags == before)
-        return 0;
-    struct nft_batch batch;
-    nft_batch_init(&batch, rs->family, RULESET_TABLE);
-    nft_batch_set_table_flags(&batch, flags);
-    int result = nft_socket_commit(socket, &batch, err);
-    rs->repaired += result == 0 && before & NFT_TABLE_DORMANT ? batch.used : 0;
-    nft_batch_release(&batch);
-    return result;
-}
-
-static int owned_elsewhere(enum family family, const struct nft_table_state *state,
-                           struct error *err)
-{
-    return error_set(err,
-                     "table %s " RULESET_TABLE
-                     " is owned by a running program, most likely another kube-nftd; its netlink "
-                     "port, often its process ID, is %u",
-                     nft_family_name(family), state->owner);
-}
-
-/* Looks for a table and checks whether it is like ours. */
-static int look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bool *ours,
-                struct error *err)
-{
-    struct nft_table_state state;
-    rs->owned_elsewhere = *ours = false;
-    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
-        return -1;
-    *exists = state.exists;
-    *ours = is_like_ours(rs, &state);
-    free(state.comment);
-    rs->owned_elsewhere = state.owned_elsewhere;
-    if (state.owned_elsewhere)
-        return owned_elsewhere(rs->family, &state, err);
-    return *ours ? set_flags(rs, socket, state.flags, err) : 0;
-}
-
-int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err)
-{
-    bool exists;
-    const int result = look(rs, socket, &exists, ours, err);
-    if (!rs->owned_elsewhere)
-        return result;
-    *ours = false;
-    error_clear(err);
-    return 0;
-}
-
 /* ---- the states ---- */
 
 static void enter(struct ruleset *rs, enum adoption_state state)
@@ -156,30 +80,28 @@ static void enter(struct ruleset *rs, enum adoption_state state)
     adoption->at = state == ADOPTION_COMPARE ? rs->dirty.n : 0;
 }
 
-/* The table is known now: it was read, or is to be made (anew). */
-static void finish(struct ruleset *rs, bool ours)
+/* The table is known now. */
+static void finish(struct ruleset *rs, enum table_state state)
 {
-    rs->table_missing = !ours;
-    rs->table_replaced = rs->adoption.exists && !ours;
-    rs->kernel_known = true;
-    rs->recheck_rules = rs->rules_wrong = false;
+    ruleset_enter(rs, state);
     rs->flowtable.due = true;
     rs->stats.read_backs += rs->adopted;
-    if (!ours)
-        rs->stats.elements = 0;
-    if (rs->table_replaced)
-        log_found(rs, "replacing a table that has other maps or sets", 0);
     rs->adopted = true;
     enter(rs, ADOPTION_LOOK);
 }
 
-/* What was applied is forgotten: reads the table, or makes it. */
+/* Nothing is applied, as far as is known: reads the table, or makes it. */
 static void read_or_make(struct ruleset *rs)
 {
-    if (rs->adoption.ours)
+    rs->has_applied = rs->adoption.ours;
+    if (rs->adoption.ours) {
         enter(rs, ADOPTION_COUNT);
-    else
-        finish(rs, false);
+        return;
+    }
+    rs->stats.elements = 0;
+    if (rs->adoption.exists)
+        log_found(rs, "replacing a table that has other maps or sets", 0);
+    finish(rs, rs->adoption.exists ? TABLE_REPLACED : TABLE_MISSING);
 }
 
 static void forget_applied(struct ruleset *rs, bool ours)
@@ -190,7 +112,6 @@ static void forget_applied(struct ruleset *rs, bool ours)
         enter(rs, ADOPTION_FORGET);
     else
         read_or_make(rs);
-    rs->has_applied = true;
 }
 
 static void begin_anew(struct ruleset *rs, bool ours)
@@ -220,7 +141,8 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
     portions_end(rs);
     rs->adoption.tries = 0;
     rs->strangers_stay = false;
-    if (look(rs, socket, &rs->adoption.exists, &ours, err))
+    ruleset_forget_rechecks(rs);
+    if (ruleset_look(rs, socket, &rs->adoption.exists, &ours, err))
         return -1;
     begin_anew(rs, ours);
     return 0;
@@ -292,7 +214,7 @@ static void compare_entries(struct ruleset *rs, double now)
     if (*at > 0)
         return;
     log_found(rs, "adopted the table", rs->adoption.found.elements);
-    finish(rs, true);
+    finish(rs, TABLE_OURS);
 }
 
 static int step(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err)
@@ -342,32 +264,13 @@ enum adoption_result ruleset_adopt(struct ruleset *rs, struct nft_socket *socket
     do
         if (step(rs, socket, now, err) && !try_again(rs, err))
             return ADOPTION_FAILED;
-    while (!rs->kernel_known && rs->adoption.work < most);
-    return rs->kernel_known ? ADOPTION_ENDED : ADOPTION_GOES_ON;
+    while (!ruleset_knows_kernel(rs) && rs->adoption.work < most);
+    return ruleset_knows_kernel(rs) ? ADOPTION_ENDED : ADOPTION_GOES_ON;
 }
 
 bool ruleset_is_reading(const struct ruleset *rs)
 {
     return rs->adoption.state != ADOPTION_LOOK;
-}
-
-int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed, struct error *err)
-{
-    struct nft_table_state state;
-    if (nft_socket_read_table(socket, family, RULESET_TABLE, &state, err))
-        return -1;
-    free(state.comment);
-    *existed = state.exists;
-    if (!state.exists)
-        return 0;
-    if (state.owned_elsewhere)
-        return owned_elsewhere(family, &state, err);
-    struct nft_batch batch;
-    nft_batch_init(&batch, family, RULESET_TABLE);
-    nft_batch_delete_table(&batch);
-    int result = nft_socket_commit(socket, &batch, err);
-    nft_batch_release(&batch);
-    return result;
 }
 
 /* ---- rules ---- */

@@ -139,10 +139,10 @@ void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
     char *difference = NULL;
     bool same = true;
     rs->flowtable.due = true;
-    if (rs->kernel_known &&
+    if (ruleset_knows_kernel(rs) &&
         ((declarations_check(rs, socket, &difference, &err) == 0 && difference) ||
          (rules_check(rs, socket, &same, &err) == 0 && !same)))
-        rs->recheck_rules = true;
+        ruleset_recheck_rules(rs);
     free(difference);
     error_clear(&err);
 }
@@ -168,7 +168,7 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
     struct error err = {0};
     audit->ruleset = rs;
     enum element_dump_state state = DUMP_FAILED;
-    if (rs->kernel_known)
+    if (ruleset_knows_kernel(rs))
         state = element_dump_step(&audit->dump, rs->family, RULESET_TABLE, set_name(audit->set),
                                   audit_element, audit, &err);
     if (err.text)

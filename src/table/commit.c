@@ -35,7 +35,7 @@ double ruleset_due(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return !rs->kernel_known || rs->rules_wrong || rs->portions.left || rs->dirty.n > 0 ||
+    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
            rs->plain.dirty.n > 0 || (due > 0 && now >= due);
 }
 
@@ -200,8 +200,10 @@ static void apply(struct ruleset *rs, double now)
     plain_apply(&rs->plain);
     quarantine_applied(rs);
     add_new_instances(rs);
-    rs->stats.replaced += rs->table_replaced;
-    rs->table_missing = rs->table_replaced = rs->has_shadows = false;
+    rs->stats.replaced += rs->state == TABLE_REPLACED;
+    rs->has_applied = true;
+    rs->has_shadows = false;
+    ruleset_enter(rs, TABLE_OURS);
 }
 
 /* ---- sending ---- */
@@ -216,7 +218,7 @@ static void begin_batch(struct ruleset *rs, bool singly)
     rs->batch.singly = singly;
     vec_clear(&rs->quarantine.owners);
     rs->batch.nothing_applied = rs->batch.short_of_memory = false;
-    rs->batch.piece = rs->filling ? PIECE_OF_NEW : rs->table_missing ? 0 : NFT_PIECE_FITTING;
+    rs->batch.piece = rs->filling ? PIECE_OF_NEW : ruleset_makes_table(rs) ? 0 : NFT_PIECE_FITTING;
 }
 
 static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct commit_stats *stats,
@@ -260,7 +262,7 @@ static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly
     if (singly)
         quarantine_sort_dirty(rs);
     ruleset_find_differences(rs);
-    if (!rs->table_missing && commit_instances(rs, socket, singly, stats, err))
+    if (!ruleset_makes_table(rs) && commit_instances(rs, socket, singly, stats, err))
         return -1;
     begin_batch(rs, singly);
     ruleset_encode(rs);
@@ -288,12 +290,15 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
                      struct commit_stats *stats, struct error *err)
 {
     struct rules_repaired done;
-    if (!rs->kernel_known ? ruleset_adopt(rs, socket, now, SIZE_MAX, err) == ADOPTION_FAILED
-                          : rs->rules_wrong && ruleset_repair_rules(rs, socket, &done, err)) {
-        rs->kernel_known = false;
+    if (!ruleset_knows_kernel(rs) &&
+        ruleset_adopt(rs, socket, now, SIZE_MAX, err) == ADOPTION_FAILED)
         return -1;
+    if (rs->state == TABLE_RULES_DIFFER) {
+        const bool failed = ruleset_repair_rules(rs, socket, &done, err);
+        ruleset_enter(rs, failed ? TABLE_UNKNOWN : TABLE_OURS);
+        if (failed)
+            return -1;
     }
-    rs->rules_wrong = false;
     stats->bytes += rs->repaired;
     rs->repaired = 0;
     return 0;
@@ -302,16 +307,14 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct commit_stats *stats, struct error *err)
 {
-    bool missed_before = rs->table_missing; /* creating it failed: rejections are known */
     memset(stats, 0, sizeof(*stats));
     if (get_ready(rs, socket, now, stats, err))
         return -1;
-    const bool is_made = rs->table_missing;
-    /* A new table may accept what a deleted one rejected. */
-    quarantine_retry(rs, is_made && !missed_before ? INFINITY : now);
+    const bool is_made = ruleset_makes_table(rs), is_replaced = rs->state == TABLE_REPLACED;
+    quarantine_retry(rs, now);
     if (!rs->portions.left)
         rs->limits_reported = 0;
-    if (rs->table_replaced)
+    if (is_replaced)
         ruleset_sort_dirty(rs);
     else if (is_made)
         portions_begin(rs);
@@ -320,9 +323,9 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     begin_trims(rs, now);
     source_lists_trim(&rs->lists, &rs->plain, now);
     /* Just before the first attempt to replace it, to keep the interval short. */
-    if (rs->table_replaced && !rs->has_shadows)
+    if (is_replaced && !rs->has_shadows)
         ruleset_add_shadow_chains(rs, socket);
-    rs->has_shadows = rs->table_replaced;
+    rs->has_shadows = is_replaced;
     int result;
     do { /* again with numbers that became unused */
         result = commit_the_rest(rs, socket, now, stats, err);
@@ -331,7 +334,8 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     } while (result == 0 && numbers_hand_out(rs));
     if (result) {
         /* Else it is read back before the next attempt. */
-        rs->kernel_known = rs->batch.short_of_memory;
+        if (!rs->batch.short_of_memory)
+            ruleset_enter(rs, TABLE_UNKNOWN);
         stats->may_be_applied = !rs->batch.nothing_applied;
     } else {
         if (is_made)
@@ -395,7 +399,8 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
         log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",
                   nft_family_name(rs->family), err.text);
         rs->collect_wait = fmin(2 * rs->collect_wait, LOOK_PERIOD_MOST);
-        rs->kernel_known = rs->kernel_known && batch.nothing_applied;
+        if (!batch.nothing_applied)
+            ruleset_enter(rs, TABLE_UNKNOWN);
     }
     error_clear(&err);
     nft_batch_release(&batch);

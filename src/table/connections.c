@@ -63,7 +63,7 @@ void connections_forget(struct connections *c, uint32_t number)
  * endpoints are unknown here; they are collected when there are many. */
 void connections_encode(struct ruleset *rs)
 {
-    if (rs->config.counting == COUNT_NOTHING || rs->table_missing)
+    if (rs->config.counting == COUNT_NOTHING || ruleset_makes_table(rs))
         return;
     for (enum nft_element_op op = ELEMENT_ADD; op <= ELEMENT_DELETE; op++)
         vec_each (&rs->dirty, it)
@@ -196,7 +196,7 @@ static void count_element(void *ctx, const struct nft_element *element)
 static bool is_to_read(const struct ruleset *rs)
 {
     const struct connections *c = &rs->connections;
-    return rs->kernel_known && !rs->table_missing &&
+    return ruleset_has_table(rs) &&
            (c->set == OF_SERVICES || (c->collects && rs->config.counting == COUNT_ENDPOINTS));
 }
 

@@ -14,7 +14,7 @@
 
 static void encode_table(struct ruleset *rs)
 {
-    if (rs->table_replaced)
+    if (rs->state == TABLE_REPLACED)
         nft_batch_delete_table(&rs->batch);
     nft_batch_add_table(&rs->batch, rs->config.owned, rs->comment);
     program_layout(&rs->base, true, &rs->batch);
@@ -272,7 +272,7 @@ static void encode_phase(struct ruleset *rs, enum phase phase)
 
 void ruleset_encode(struct ruleset *rs)
 {
-    if (rs->table_missing) {
+    if (ruleset_makes_table(rs)) {
         encode_table(rs);
         ruleset_encode_instances(rs);
     }

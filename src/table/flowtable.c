@@ -210,9 +210,8 @@ double flowtable_sync(struct ruleset *rs, struct nft_socket *socket, double now)
 {
     struct flowtable *f = &rs->flowtable;
     struct error err = {0};
-    const bool repaired_first = ruleset_has_rechecks(rs) || rs->rules_wrong;
-    if (!rs->config.flowtable || !f->due || !rs->kernel_known || rs->table_missing ||
-        ruleset_is_filling(rs) || repaired_first)
+    if (!rs->config.flowtable || !f->due || rs->state != TABLE_OURS || ruleset_is_filling(rs) ||
+        ruleset_has_rechecks(rs))
         return 0;
     if (now < f->retry_time)
         return f->retry_time;

@@ -200,17 +200,23 @@ static bool is_of_packets(const struct ruleset *rs, const char *name)
     return false;
 }
 
+static void add_scope(struct ruleset *rs, enum recheck_scope scope)
+{
+    if (scope > rs->recheck_scope)
+        rs->recheck_scope = scope;
+}
+
 void ruleset_recheck_element(struct ruleset *rs, const char *name, const struct nft_element *from)
 {
     const enum table_set set = set_of_name(name);
     if (is_of_packets(rs, name))
         return;
     if (rules_map(rs, name)) {
-        rs->recheck_rules = true;
+        add_scope(rs, RECHECK_RULES);
         return;
     }
     if (set == TABLE_SETS || rs->rechecks.n >= MOST_RECHECKS || from->key_length > KEY_SIZE) {
-        rs->recheck_all = true;
+        add_scope(rs, RECHECK_ALL);
         return;
     }
     vec_each (&rs->rechecks, it) /* one recheck covers a whole set of ranges */
@@ -222,17 +228,18 @@ void ruleset_recheck_element(struct ruleset *rs, const char *name, const struct 
 
 void ruleset_recheck_all(struct ruleset *rs)
 {
-    rs->recheck_all = true;
+    add_scope(rs, RECHECK_ALL);
 }
 
 void ruleset_recheck_rules(struct ruleset *rs)
 {
-    rs->recheck_rules = rs->flowtable.due = true;
+    add_scope(rs, RECHECK_RULES);
+    rs->flowtable.due = true;
 }
 
 bool ruleset_has_rechecks(const struct ruleset *rs)
 {
-    return rs->recheck_all || rs->recheck_rules || rs->rechecks.n > 0;
+    return rs->recheck_scope != RECHECK_ELEMENTS || rs->rechecks.n > 0;
 }
 
 struct checking {
@@ -280,36 +287,53 @@ static enum observation check(struct ruleset *rs, struct nft_socket *socket,
     return c.observation;
 }
 
-/* Reads only declarations and rules, unless the table is no longer ours. */
-static size_t check_rules(struct ruleset *rs, struct nft_socket *socket)
+/* Reads only declarations and rules. OBSERVED_ALIEN, too, if the table is no longer ours. */
+static enum observation check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
     bool same = false;
     char *difference = NULL;
-    if (!ruleset_is_still_ours(rs, socket) || declarations_check(rs, socket, &difference, &err) ||
-        difference || rules_check(rs, socket, &same, &err))
-        rs->recheck_all = true;
-    else
-        rs->rules_wrong = !same;
+    const bool alien = !ruleset_is_still_ours(rs, socket) ||
+                       declarations_check(rs, socket, &difference, &err) || difference ||
+                       rules_check(rs, socket, &same, &err);
     free(difference);
     error_clear(&err);
-    return rs->rules_wrong;
+    return alien ? OBSERVED_ALIEN : same ? OBSERVED_SAME : OBSERVED_CHANGED;
+}
+
+/* The number of differences; *alien if one needs a read-back. */
+static size_t check_all(struct ruleset *rs, struct nft_socket *socket, bool *alien)
+{
+    size_t changed = 0;
+    if (rs->recheck_scope == RECHECK_RULES) {
+        const enum observation observation = check_rules(rs, socket);
+        changed += observation == OBSERVED_CHANGED;
+        *alien = observation == OBSERVED_ALIEN;
+        if (!*alien)
+            ruleset_enter(rs, changed ? TABLE_RULES_DIFFER : TABLE_OURS);
+    }
+    for (size_t i = 0; i < rs->rechecks.n && !*alien; i++) {
+        const enum observation observation = check(rs, socket, &rs->rechecks.v[i]);
+        changed += observation == OBSERVED_CHANGED;
+        *alien = observation == OBSERVED_ALIEN;
+    }
+    return changed + *alien;
 }
 
 size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket)
 {
-    size_t changed = 0;
-    if (rs->recheck_rules && rs->kernel_known && !rs->recheck_all)
-        changed += check_rules(rs, socket);
-    for (size_t i = 0; i < rs->rechecks.n && rs->kernel_known && !rs->recheck_all; i++) {
-        const enum observation observation = check(rs, socket, &rs->rechecks.v[i]);
-        changed += observation != OBSERVED_SAME;
-        rs->recheck_all = observation == OBSERVED_ALIEN;
-    }
-    if (rs->recheck_all)
-        rs->kernel_known = false;
-    changed += rs->recheck_all;
-    rs->recheck_all = rs->recheck_rules = false;
-    vec_clear(&rs->rechecks);
+    bool alien = rs->recheck_scope == RECHECK_ALL;
+    size_t changed = alien;
+    if (!alien && ruleset_knows_kernel(rs))
+        changed = check_all(rs, socket, &alien);
+    if (alien && ruleset_knows_kernel(rs))
+        ruleset_enter(rs, TABLE_UNKNOWN);
+    ruleset_forget_rechecks(rs);
     return changed;
+}
+
+void ruleset_forget_rechecks(struct ruleset *rs)
+{
+    rs->recheck_scope = RECHECK_ELEMENTS;
+    vec_clear(&rs->rechecks);
 }

@@ -227,7 +227,7 @@ static int probe_port(const struct prober *p)
 static const struct frontend_entry *known_entry(const struct prober *p)
 {
     const struct frontend_entry *frontend = ruleset_find_frontend(p->rs, p->subject->frontend);
-    return p->rs->kernel_known && frontend && !frontend->entry.dirty ? frontend : NULL;
+    return ruleset_knows_kernel(p->rs) && frontend && !frontend->entry.dirty ? frontend : NULL;
 }
 
 /* In another process it is unknown which number the port has, and which frontend of it is counted,

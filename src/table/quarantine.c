@@ -231,7 +231,7 @@ static void blame(struct taking *t, const struct nft_rejection *rejection)
 {
     struct ruleset *rs = t->rs;
     if (rejection->message == NFT_NO_MESSAGE) { /* the table as a whole was rejected */
-        if (!rs->table_missing)
+        if (!ruleset_makes_table(rs))
             blame_instance(t, NULL, rejection->why);
         return;
     }

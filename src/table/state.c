@@ -412,14 +412,24 @@ struct ruleset_senders ruleset_senders(const struct ruleset *rs)
                                     .rejects = !rs->config.no_reject};
 }
 
+void ruleset_enter(struct ruleset *rs, enum table_state state)
+{
+    static const char *const names[] = {"unknown",  "owned elsewhere", "missing",
+                                        "replaced", "rules differ",    "ours"};
+    if (state != rs->state)
+        log_debug(2, "table", "family=%s the table is %s, was %s", family_name(rs->family),
+                  names[state], names[rs->state]);
+    rs->state = state;
+}
+
 bool ruleset_knows_kernel(const struct ruleset *rs)
 {
-    return rs->kernel_known;
+    return rs->state > TABLE_OWNED_ELSEWHERE;
 }
 
 bool ruleset_is_lost(const struct ruleset *rs)
 {
-    return rs->owned_elsewhere || rs->table_missing;
+    return rs->state == TABLE_OWNED_ELSEWHERE || (rs->adopted && !rs->has_applied);
 }
 
 bool ruleset_is_rejected(const struct ruleset *rs, const struct frontend *frontend)
@@ -438,16 +448,20 @@ bool ruleset_port_is_rejected(const struct ruleset *rs, uint32_t id)
 
 bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
 {
-    if (!rs->kernel_known || (rs->dirty.n == 0 && !rs->portions.left))
-        return !rs->kernel_known;
+    if (!ruleset_knows_kernel(rs))
+        return true;
+    if (rs->dirty.n == 0 && !rs->portions.left)
+        return false;
     const struct frontend_entry *entry = ruleset_find_frontend(rs, frontend);
     return entry && (entry->entry.dirty || (entry->port && entry->port->entry.dirty));
 }
 
 bool ruleset_port_is_waiting(const struct ruleset *rs, uint32_t id)
 {
-    if (!rs->kernel_known || (rs->dirty.n == 0 && !rs->portions.left))
-        return !rs->kernel_known;
+    if (!ruleset_knows_kernel(rs))
+        return true;
+    if (rs->dirty.n == 0 && !rs->portions.left)
+        return false;
     const struct port_entry *port = ruleset_find_port(rs, id);
     return port && (port->entry.dirty || port->n_dirty > 0);
 }

@@ -13,6 +13,7 @@
  *     quarantine.c  entries that the kernel rejected, and their retries
  *     observe.c     what the kernel has under a key; audit.c: whether all of it is as applied
  *     flowtable.c   devices of the flowtable, apart from all that
+ *     claim.c       whether there is a table, and whose it is
  *     adopt.c       takes over a table, after reading.c has read all of it
  */
 #ifndef KUBE_NFTD_TABLE_STATE_H
@@ -183,6 +184,23 @@ struct recheck {
     struct key key; /* unused for sets of ranges */
 };
 
+/* What else another program may have changed. */
+enum recheck_scope {
+    RECHECK_ELEMENTS, /* nothing else */
+    RECHECK_RULES,    /* rules, chains, declarations or table flags */
+    RECHECK_ALL       /* anything */
+};
+
+/* What is known of the table in the kernel. */
+enum table_state {
+    TABLE_UNKNOWN,         /* to be read; nothing is committed before */
+    TABLE_OWNED_ELSEWHERE, /* likewise, once the program that owns it has ended */
+    TABLE_MISSING,         /* the next commit makes it */
+    TABLE_REPLACED,        /* likewise, and deletes one that is not like ours */
+    TABLE_RULES_DIFFER,    /* as applied but for rules and chains: the next commit rewrites them */
+    TABLE_OURS             /* as applied */
+};
+
 enum adoption_state {
     ADOPTION_LOOK,         /* not begun: is there a table of ours? */
     ADOPTION_DECLARATIONS, /* are its maps and sets declared as ours? Others are logged */
@@ -272,26 +290,35 @@ struct ruleset {
     struct quarantine quarantine;
 
     VEC(struct recheck) rechecks;
-    bool recheck_all;    /* anything may have changed */
-    bool recheck_rules;  /* rules, chains or table flags may have changed */
-    bool rules_wrong;    /* rules or chains did change: rewrite them */
+    enum recheck_scope recheck_scope;
     bool strangers_stay; /* unreachable chains of other programs cannot be deleted */
     size_t repaired;     /* bytes sent to repair rules since the last commit */
+    enum table_state state;
     struct adoption adoption;
-    bool has_applied;     /* there may be applied state to forget */
-    bool adopted;         /* a table was looked for at least once */
-    bool kernel_known;    /* the applied state matches the kernel */
-    bool table_missing;   /* no table yet; valid if kernel_known */
-    bool owned_elsewhere; /* as last seen */
-    bool table_replaced;  /* a table of another layout is replaced in the same transaction */
-    bool filling;         /* a commit adds to a new table */
-    bool has_shadows;     /* and it has shadow chains (previous_table.h) */
-    int records_logged;   /* logged fill level of the affinity map */
-    bool uncounted;       /* the kernel does not count the elements of a set */
+    bool adopted;       /* a table was looked for at least once */
+    bool has_applied;   /* something is applied, as far as is known */
+    bool filling;       /* a commit adds to a new table */
+    bool has_shadows;   /* the table to be replaced has shadow chains (previous_table.h) */
+    int records_logged; /* logged fill level of the affinity map */
+    bool uncounted;     /* the kernel does not count the elements of a set */
     struct ruleset_stats stats;
 };
 
 /* ---- state.c ---- */
+
+/** The only way into a state. */
+void ruleset_enter(struct ruleset *rs, enum table_state state);
+
+/** Whether the next commit makes the table; whether it has ours. Neither before it is known. */
+static inline bool ruleset_makes_table(const struct ruleset *rs)
+{
+    return rs->state == TABLE_MISSING || rs->state == TABLE_REPLACED;
+}
+
+static inline bool ruleset_has_table(const struct ruleset *rs)
+{
+    return rs->state >= TABLE_RULES_DIFFER;
+}
 
 /** Creates an empty ruleset for the table of @family; NULL if a template is broken (the error has
  * its line). */
@@ -530,12 +557,13 @@ void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_ele
 
 /**
  * Another program changed an element of @set; or other parts of the table; or something unknown.
- * Only recorded, until ruleset_recheck().
+ * Only recorded, until ruleset_recheck(), or forgotten, since all is read.
  */
 void ruleset_recheck_element(struct ruleset *rs, const char *set, const struct nft_element *from);
 void ruleset_recheck_rules(struct ruleset *rs);
 void ruleset_recheck_all(struct ruleset *rs);
 bool ruleset_has_rechecks(const struct ruleset *rs);
+void ruleset_forget_rechecks(struct ruleset *rs);
 
 /**
  * Queries the recorded elements from the kernel. The next commit, which is then due, repairs
@@ -568,9 +596,6 @@ enum adoption_result ruleset_adopt(struct ruleset *rs, struct nft_socket *socket
 /** Whether that has begun and goes on. */
 bool ruleset_is_reading(const struct ruleset *rs);
 
-/** Whether the table still exists, is not dormant, and has our layout. */
-bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
-
 /** Calls rules_repair(), logs the result and records it for the next commit. */
 int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
                          struct error *err);
@@ -587,9 +612,19 @@ int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct r
 int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
                             struct error *err);
 
-/** Looks for a table of our layout and claims it if it is to be owned. @ours is false if another
- * program owns it. */
+/* ---- claim.c ---- */
+
+/** Looks for a table: whether there is one, and whether it is like ours. That one is claimed if it
+ * is to be owned, and no longer dormant. -1, and TABLE_OWNED_ELSEWHERE, if another program owns
+ * it. */
+int ruleset_look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bool *ours,
+                 struct error *err);
+
+/** The same, but a table of another program is just not @ours. */
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err);
+
+/** Whether the table still exists, is not dormant, and has our layout. */
+bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
 
 /* ---- reading.c ---- */
 
@@ -651,26 +686,15 @@ bool ruleset_needs_commit(const struct ruleset *rs, double now);
 double ruleset_due(const struct ruleset *rs);
 double ruleset_trim_time(const struct ruleset *rs);
 
+/* kube-proxy's minSyncPeriod: a new change waits at most so long, in seconds, for the next attempt
+ * after a failed commit or a repair (docs/behaviour.md 9.4). */
+#define CHANGE_RETRY 1.0
+
 /** Counts a sync of @seconds. @sent: what it sent, zeros for nothing; NULL: it failed. */
 void sync_metrics_count(struct sync_metrics *metrics, bool full, double seconds,
                         const struct commit_stats *sent);
 
 /** Deletes unused chains, when due. A failure is harmless: the chains stay. */
 void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now);
-
-/* ---- table.c ---- */
-
-/* When to repair changes by other programs: at once, but with growing waits if they go on, so that
- * two programs cannot keep each other busy. Starts zeroed. Pure. */
-struct repair_pace {
-    double last; /* time of the last repair; 0: none yet */
-    double wait; /* pause after it */
-};
-#define REPAIR_FIRST_WAIT 0.05
-#define REPAIR_LONGEST_WAIT 10.0
-
-/** When the next repair may begin; and the end of one at @now that took @seconds. */
-double repair_pace_due(const struct repair_pace *pace);
-void repair_pace_done(struct repair_pace *pace, double now, double seconds);
 
 #endif

@@ -2,8 +2,8 @@
 /* One family's table and its timing. */
 #include "audit.h"
 #include "fill.h"
+#include "foreign.h"
 #include "previous_table.h"
-#include "state.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,40 +11,13 @@
 /* kube-proxy's syncPeriod. A change that waits twice as long makes the proxy unhealthy. */
 #define DEFAULT_SYNC_PERIOD 30.0
 /* Waits after a failed commit: doubled each time, up to kube-proxy's syncPeriod; with a new change,
- * at most its minSyncPeriod. */
+ * at most CHANGE_RETRY. */
 #define RETRY_FIRST 0.1
-#define RETRY_CHANGED 1.0
 /* How often to check whether the program that owns the table is gone: no event reports it. */
 #define OWNER_POLL 0.2
 /* How often to check the rules before the first programming, and after an event about them. */
 #define KEEP_PERIOD 2.0
 #define KEEP_PAUSE 0.1
-/* Two daemons on a node (during an upgrade) learn of a change at about the same time: a peer's
- * change is usually what will be desired here a moment later. */
-#define GRACE 1.0
-/* An audit sees a change before its events, which are read at intervals. */
-#define NEWS_LATER (2 * TABLE_MONITOR_PAUSE)
-/* From this number of differences on, an audit rechecks everything at once. */
-#define MUCH 100
-/* Repairs take at most 1/REPAIR_SHARE of the time. */
-#define REPAIR_SHARE 10
-/* After this many waits without a repair, the wait is reset. */
-#define CALM 10
-
-/* Changes by other programs, and when to repair them. */
-struct foreign {
-    bool touched;            /* events were seen and are not settled yet */
-    bool waiting;            /* a recheck is pending */
-    bool audited;            /* an audit, not an event, found a difference */
-    bool repairing;          /* the next commit repairs it */
-    struct table_program by; /* the last program that made changes */
-    double grace;            /* until then a change may become desired, or be reported by events */
-    double checking;         /* duration of the recheck, in seconds */
-    uint64_t layouts;        /* number of rebuilt tables and rules, at the recheck */
-    struct repair_pace pace;
-    uint64_t repairs, drift; /* see struct table_view */
-};
-
 struct table {
     enum family family;
     struct ruleset *ruleset;
@@ -121,31 +94,23 @@ struct sync_metrics *table_syncs(struct table *table)
 
 /* ---- changes by other programs ---- */
 
-double repair_pace_due(const struct repair_pace *pace)
-{
-    return pace->last + pace->wait;
-}
-
-void repair_pace_done(struct repair_pace *pace, double now, double seconds)
-{
-    if (now - pace->last > CALM * fmax(pace->wait, REPAIR_FIRST_WAIT))
-        pace->wait = 0;
-    pace->wait = fmax(REPAIR_FIRST_WAIT, fmin(2 * pace->wait, REPAIR_LONGEST_WAIT));
-    pace->wait = fmax(pace->wait, REPAIR_SHARE * seconds);
-    pace->last = now;
-}
-
 /* Before the first programming the ruleset does not own the table, except for what it has read. */
-static bool follows_changes(struct table *table)
+static bool follows_changes(const struct table *table)
+{
+    return table->programmed || table->read_back;
+}
+
+/* A change, or several that were lost. */
+static bool hear(struct table *table)
 {
     table->look_again = !table->programmed;
-    table->foreign.touched = table->programmed || table->read_back;
-    return table->foreign.touched;
+    foreign_heard(&table->foreign);
+    return follows_changes(table);
 }
 
 void table_foreign_change(struct table *table, const struct table_change *change)
 {
-    if (!follows_changes(table))
+    if (!hear(table))
         return;
     if (change->set)
         ruleset_recheck_element(table->ruleset, change->set, change->element);
@@ -155,104 +120,14 @@ void table_foreign_change(struct table *table, const struct table_change *change
 
 void table_foreign_lost(struct table *table)
 {
+    if (hear(table))
+        ruleset_recheck_all(table->ruleset);
+}
+
+void table_foreign_finished(struct table *table, const struct table_program *program)
+{
     if (follows_changes(table))
-        ruleset_recheck_all(table->ruleset);
-}
-
-void table_foreign_done(struct table *table, const struct table_program *program)
-{
-    struct foreign *foreign = &table->foreign;
-    if (!foreign->touched)
-        return;
-    foreign->touched = false;
-    if (!program->peer)
-        foreign->grace = 0;
-    else if (!foreign->waiting)
-        foreign->grace = clock_monotonic() + GRACE;
-    foreign->waiting = true;
-    foreign->audited = false;
-    foreign->by = *program;
-}
-
-static uint64_t layouts_made(const struct table *table)
-{
-    const struct ruleset_stats *stats = ruleset_stats(table->ruleset);
-    return stats->replaced + stats->rewritten;
-}
-
-/* Makes a commit necessary if a repair is due. Other pending changes wait for it at most as long as
- * after a failed commit. Returns the time before which nothing may be committed, or 0. */
-static double check_foreign(struct table *table, struct nft_socket *socket, double now)
-{
-    struct foreign *foreign = &table->foreign;
-    double due = repair_pace_due(&foreign->pace);
-    if (!foreign->waiting || ruleset_is_reading(table->ruleset))
-        return 0;
-    if (foreign->audited) /* events may follow */
-        due = fmax(due, foreign->touched ? now + TABLE_MONITOR_PAUSE : foreign->grace);
-    else if (table->changed)
-        due = fmin(due, foreign->pace.last + RETRY_CHANGED);
-    else
-        due = fmax(due, foreign->grace);
-    if (due > now)
-        return due;
-    foreign->waiting = false;
-    foreign->grace = 0;
-    foreign->layouts = layouts_made(table);
-    const double begin = clock_monotonic();
-    size_t found = ruleset_recheck(table->ruleset, socket);
-    if (foreign->audited && found >= MUCH) {
-        ruleset_recheck_all(table->ruleset);
-        ruleset_recheck(table->ruleset, socket);
-    }
-    foreign->repairing = foreign->repairing || found > 0;
-    foreign->audited = foreign->audited && foreign->repairing;
-    foreign->checking = clock_monotonic() - begin;
-    return 0;
-}
-
-static void log_repair(const struct table *table, const struct commit_stats *stats, double seconds)
-{
-    const struct foreign *foreign = &table->foreign;
-    const char *name = family_name(table->family);
-    if (foreign->audited) {
-        log_warn("guard",
-                 "family=%s an audit found differences in the table and repaired them added=%zu "
-                 "deleted=%zu",
-                 name, stats->elements_added, stats->elements_deleted);
-        return;
-    }
-    log_warn("guard",
-             "family=%s repaired changes by another program program=%s pid=%u added=%zu "
-             "deleted=%zu seconds=%.6f next=%.2fs",
-             name, foreign->by.name[0] ? foreign->by.name : "unknown", foreign->by.pid,
-             stats->elements_added, stats->elements_deleted, seconds, foreign->pace.wait);
-    if (foreign->by.peer && layouts_made(table) != foreign->layouts)
-        log_error(
-            "guard",
-            "family=%s another %s, pid=%u, programs this table with other settings or another "
-            "version, and each overwrites the other: stop one of them",
-            name, foreign->by.name, foreign->by.pid);
-}
-
-/* After a sync that took @spent seconds. Failed attempts before it (say, while another program
- * owned the table) do not count as part of the repair. */
-static void count_repair(struct table *table, const struct commit_stats *stats, double spent)
-{
-    struct foreign *foreign = &table->foreign;
-    if (!foreign->repairing)
-        return;
-    const double now = clock_monotonic(), seconds = spent + foreign->checking;
-    const bool other_layout = foreign->by.peer && layouts_made(table) != foreign->layouts;
-    foreign->repairing = false;
-    /* Two layouts compete until one of the daemons ends; each round waits for the grace period. */
-    repair_pace_done(&foreign->pace, now, other_layout ? GRACE : seconds);
-    if (stats->bytes > 0) { /* else nothing was wrong */
-        log_repair(table, stats, seconds);
-        foreign->repairs += !foreign->audited;
-        foreign->drift += foreign->audited ? stats->elements_added + stats->elements_deleted : 0;
-    }
-    foreign->audited = false;
+        foreign_finished(&table->foreign, program, clock_monotonic());
 }
 
 /* ---- commits ---- */
@@ -266,7 +141,7 @@ static void wait_from(struct table *table, double now)
 /* Logs each failure once. @may_be_applied: see struct commit_stats. */
 static void commit_failed(struct table *table, double now, bool may_be_applied, struct error *err)
 {
-    const bool owned = table->ruleset->owned_elsewhere;
+    const bool owned = table->ruleset->state == TABLE_OWNED_ELSEWHERE;
     if (!table->logged || strcmp(table->logged, err->text) != 0) {
         if (owned)
             log_warn("proxy", "family=%s waiting for the table's owner to exit: %s",
@@ -307,14 +182,14 @@ static void commit_succeeded(struct table *table, const char *about,
 /* When to retry a failed family: a new change brings it forward (docs/behaviour.md 9.4). */
 static double next_try(const struct table *table)
 {
-    const double soon = table->failed_time + RETRY_CHANGED;
+    const double soon = table->failed_time + CHANGE_RETRY;
     return table->changed && soon < table->retry_time ? soon : table->retry_time;
 }
 
 /* An attempt ended; not one that waited for the table's owner. */
 static void count_sync(struct table *table, int result)
 {
-    if (result == 0 || !table->ruleset->owned_elsewhere)
+    if (result == 0 || table->ruleset->state != TABLE_OWNED_ELSEWHERE)
         sync_metrics_count(&table->syncs, table->read_back, table->spent,
                            result ? NULL : &table->sent);
     table->spent = 0;
@@ -381,7 +256,7 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
     }
     table->read_back = false;
     commit_succeeded(table, about, &sent);
-    count_repair(table, &sent, spent);
+    foreign_repaired(&table->foreign, table->ruleset, &sent, spent);
     return 0;
 }
 
@@ -395,7 +270,8 @@ static double make_equal(struct table *table, const char *about, struct nft_sock
     do {
         if (!ruleset_knows_kernel(table->ruleset))
             reading = read_some(table, socket, now, &err);
-        if (reading == ADOPTION_GOES_ON || (reading == ADOPTION_ENDED && table->foreign.waiting)) {
+        if (reading == ADOPTION_GOES_ON ||
+            (reading == ADOPTION_ENDED && foreign_waits(&table->foreign))) {
             wait_from(table, now);
             return now;
         }
@@ -421,7 +297,8 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
     table->queued = false;
     if (next_try(table) > now)
         return next_try(table);
-    const double until = check_foreign(table, socket, now);
+    const double until =
+        foreign_check(&table->foreign, table->ruleset, socket, table->changed, now);
     if (until > now) { /* a repair waits, and all later changes with it */
         wait_from(table, now);
         return until;
@@ -435,16 +312,13 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
 /* Runs the next piece of an audit, if due. Returns when the next is due, or 0. */
 static double audit(struct table *table, struct nft_socket *socket, double now)
 {
-    struct foreign *foreign = &table->foreign;
     bool found = false;
     if (table->audit_period <= 0 || !table->programmed)
         return 0;
     const double next =
         audit_step(&table->audit, table->ruleset, socket, table->audit_period, now, &found);
-    if (found && !foreign->waiting && !foreign->repairing) {
-        foreign->audited = foreign->waiting = true;
-        foreign->grace = now + NEWS_LATER;
-    }
+    if (found)
+        foreign_audited(&table->foreign, now);
     return next;
 }
 
@@ -454,7 +328,7 @@ static double check_room(struct table *table, struct nft_socket *socket, double 
     struct ruleset *rs = table->ruleset;
     const bool in_use = rs->config.counting != COUNT_NOTHING ||
                         instances_have(&rs->instances, (struct instance){TEMPLATE_AFFINITY, 0});
-    if (now < table->room_due || !rs->kernel_known || rs->table_missing)
+    if (now < table->room_due || !ruleset_has_table(rs))
         return in_use ? table->room_due : 0;
     affinity_count_records(rs, socket);
     connections_check_room(rs, socket);
@@ -504,7 +378,7 @@ double table_protect(struct table *table, struct nft_socket *socket, double now)
                  family_name(table->family));
     } else if (repaired) {
         table->foreign.repairs++;
-        log_warn("guard",
+        log_warn("table",
                  "family=%s repaired the rules of the previous process, which had been changed",
                  family_name(table->family));
     }

@@ -352,12 +352,12 @@ def test_other_rules_while_objects_are_incomplete(proxy_with, flag):
     proxy.daemon.flags = (*proxy.daemon.flags, flag)
     proxy.daemon.launch()
     wait_for(lambda: "rewrote rules of the previous process" in proxy.daemon.log(), "they are rewritten")
-    assert "guard: " not in proxy.daemon.log()
+    assert "repaired" not in proxy.daemon.log()
     assert [each["repairs"] for each in status_of(proxy)["families"]] == [0, 0]
     assert [each["state"] for each in status_of(proxy)["families"]] == ["previous", "waiting"]
     assert "whose Node object is not known" in call(proxy.lab.node, "status").stdout
     proxy.lab.node.run("nft", "flush chain ip kube-nftd port")
-    wait_for(lambda: "guard: family=IPv4 repaired" in proxy.daemon.log(), "they are repaired")
+    wait_for(lambda: "table: family=IPv4 repaired" in proxy.daemon.log(), "they are repaired")
     assert status_of(proxy)["families"][0]["repairs"] == 1
     assert web.ask() == "a"
     (proxy.manifests.folder / "broken.yaml").unlink()

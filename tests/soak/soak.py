@@ -42,10 +42,10 @@ EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"node: .*NodePorts are not served: ",
     r"reflector: cannot (list|watch) ",
     r"events: cannot (create|patch) events: ",
-    r"guard: family=\S+ repaired changes by another program program=nft ",
+    r"table: family=\S+ repaired changes by another program program=nft ",
     # Changed while no daemon ran:
     r"ruleset: family=\S+ replacing the table: ",
-    r"guard: family=\S+ repaired the rules of the previous process, which had been changed$",
+    r"table: family=\S+ repaired the rules of the previous process, which had been changed$",
 )) + ")")
 # And where others may change a table between two of our own changes.
 EXPECTED_WITHOUT_OWNER = re.compile(r"^\S+ warn +proxy: family=\S+ reading the table back: the kernel refused to ")
@@ -55,7 +55,7 @@ EXPECTED_WITH_FAULTS = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"proxy: family=\S+ reading the table back: ",
     r"conntrack: family=\S+ cannot scan for stale UDP flows: ",
     r"addresses: cannot read the addresses of this host, retrying: ",
-    r"guard: family=\S+ an audit found differences in the table and repaired them ",
+    r"table: family=\S+ an audit found differences in the table and repaired them ",
 )) + r")|^netlink faults: ")
 LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ (debug|info|warn|error) ")
 

@@ -94,7 +94,7 @@ COMMAND(commit)
         check_stats(&stats), write_sent(out);
     if (result != 0 && !ruleset_needs_commit(ruleset, now))
         fputs(", for good", out);
-    if (ruleset->owned_elsewhere)
+    if (ruleset->state == TABLE_OWNED_ELSEWHERE)
         fputs(", owned elsewhere", out);
     if (script_option(words, "within", &within))
         ck_assert_uint_le(counts->attempts, (unsigned)atoi(within));

@@ -448,9 +448,11 @@ static void change_table(void)
         change_rules(family);
     else
         change_elements(family, how < 5 ? &by : NULL);
-    if (how == 5)
+    if (how == 5) {
         proxy_foreign_lost(proxy);
-    proxy_foreign_settled(proxy, &by);
+        proxy_foreign_finished(proxy, FAMILY_COUNT - 1 - family, &by);
+    }
+    proxy_foreign_finished(proxy, family, &by);
 }
 
 /* ---- settings, restarts ---- */

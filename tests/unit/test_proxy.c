@@ -373,7 +373,7 @@ COMMAND(take)
     const struct table_program by = {.pid = 4711, .name = "nft"};
     fake_kernel_take(FAMILY_IPV4, "services", key.bytes, key.length);
     proxy_foreign_change(proxy, &change);
-    proxy_foreign_settled(proxy, &by);
+    proxy_foreign_finished(proxy, FAMILY_IPV4, &by);
 }
 
 /* By another program, of IPv4. */
@@ -384,7 +384,7 @@ COMMAND(break_rules)
     fake_kernel_tolerate();
     fake_kernel_flush_chain(FAMILY_IPV4, "port");
     proxy_foreign_change(proxy, &change);
-    proxy_foreign_settled(proxy, &by);
+    proxy_foreign_finished(proxy, FAMILY_IPV4, &by);
 }
 
 /* ---- syncs ---- */

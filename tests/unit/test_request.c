@@ -189,7 +189,7 @@ static void on_changed(void *ctx, const struct table_change *change)
     changes++;
 }
 
-static void on_finished(void *ctx, const struct table_program *program)
+static void on_finished(void *ctx, enum family family, const struct table_program *program)
 {
 }
 

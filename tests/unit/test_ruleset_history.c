@@ -623,7 +623,7 @@ static void damage(void)
 
 static void restart_somehow(void)
 {
-    may_be_replaced = may_be_replaced && !ruleset->kernel_known;
+    may_be_replaced = may_be_replaced && !ruleset_knows_kernel(ruleset);
     if (!refuses && below(4) == 0) {
         damage();
         may_be_replaced = true;

@@ -55,7 +55,7 @@ TEST_ROWS(an_audit_waits_for_the_news, all_news)
         if (ms > 0 && ms == row->heard)
             table_foreign_change(table, &change);
         if (ms > 0 && ms == row->settled)
-            table_foreign_done(table, &by);
+            table_foreign_finished(table, &by);
         if (ms > 0)
             table_sync(table, false, NULL, sock, now + ms / 1000.0 + 1e-6);
         ck_assert_uint_eq(services(), ms < row->held ? 1 : 2);

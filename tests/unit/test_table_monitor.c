@@ -49,9 +49,10 @@ static void on_lost(void *ctx)
     say("lost");
 }
 
-static void on_finished(void *ctx, const struct table_program *program)
+static void on_finished(void *ctx, enum family family, const struct table_program *program)
 {
-    char *text = xasprintf("by=%s/%u", program->peer ? "peer" : program->name, program->pid);
+    char *text = xasprintf("%s:by=%s/%u", family_name(family),
+                           program->peer ? "peer" : program->name, program->pid);
     say(text);
     free(text);
 }
@@ -216,7 +217,7 @@ TEST(broken_messages)
     done(header);
     take();
     table_monitor_finish(monitor);
-    expect("by=a name that is /0");
+    expect("IPv4:by=a name that is /0");
 }
 
 /* ---- the filter ---- */

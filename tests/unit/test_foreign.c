@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "unit.h"
 
-#include "table/state.h"
+#include "table/foreign.h"
 
 #include <math.h>
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "foreign.h"
+
+#include <math.h>
+
+/* Two daemons on a node (during an upgrade) learn of a change at about the same time: a peer's
+ * change is usually what will be desired here a moment later. */
+#define GRACE 1.0
+/* An audit sees a change before its events, which are read at intervals. */
+#define NEWS_LATER (2 * TABLE_MONITOR_PAUSE)
+/* From this number of differences on, an audit rechecks everything at once. */
+#define MUCH 100
+/* Repairs take at most 1/REPAIR_SHARE of the time. */
+#define REPAIR_SHARE 10
+/* After this many waits without a repair, the wait is reset. */
+#define CALM 10
+
+/* The only place that changes the state. */
+static void enter(struct foreign *foreign, enum foreign_state state)
+{
+    foreign->state = state;
+}
+
+double repair_pace_due(const struct repair_pace *pace)
+{
+    return pace->last + pace->wait;
+}
+
+void repair_pace_done(struct repair_pace *pace, double now, double seconds)
+{
+    if (now - pace->last > CALM * fmax(pace->wait, REPAIR_FIRST_WAIT))
+        pace->wait = 0;
+    pace->wait = fmax(REPAIR_FIRST_WAIT, fmin(2 * pace->wait, REPAIR_LONGEST_WAIT));
+    pace->wait = fmax(pace->wait, REPAIR_SHARE * seconds);
+    pace->last = now;
+}
+
+/* ---- reports ---- */
+
+bool foreign_waits(const struct foreign *foreign)
+{
+    return foreign->state >= FOREIGN_AUDITED && foreign->state <= FOREIGN_REPORTED;
+}
+
+void foreign_heard(struct foreign *foreign)
+{
+    if (foreign->state == FOREIGN_AUDITED)
+        enter(foreign, FOREIGN_HEARD);
+}
+
+void foreign_finished(struct foreign *foreign, const struct table_program *program, double now)
+{
+    if (!program->peer)
+        foreign->grace = 0;
+    else if (!foreign_waits(foreign))
+        foreign->grace = now + GRACE;
+    foreign->by = *program;
+    enter(foreign, FOREIGN_REPORTED);
+}
+
+void foreign_audited(struct foreign *foreign, double now)
+{
+    if (foreign->state != FOREIGN_QUIET)
+        return;
+    foreign->grace = now + NEWS_LATER;
+    enter(foreign, FOREIGN_AUDITED);
+}
+
+/* ---- checks ---- */
+
+static double check_due(const struct foreign *foreign, bool changed, double now)
+{
+    const double due = repair_pace_due(&foreign->pace);
+    if (foreign->state == FOREIGN_HEARD)
+        return fmax(due, now + TABLE_MONITOR_PAUSE);
+    if (foreign->state == FOREIGN_REPORTED && changed)
+        return fmin(due, foreign->pace.last + CHANGE_RETRY);
+    return fmax(due, foreign->grace);
+}
+
+static uint64_t layouts_made(const struct ruleset *rs)
+{
+    return rs->stats.replaced + rs->stats.rewritten;
+}
+
+double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_socket *socket,
+                     bool changed, double now)
+{
+    const bool audited = foreign->state == FOREIGN_AUDITED;
+    if (!foreign_waits(foreign) || ruleset_is_reading(rs))
+        return 0;
+    const double due = check_due(foreign, changed, now);
+    if (due > now)
+        return due;
+    const double begin = clock_monotonic();
+    size_t found = ruleset_recheck(rs, socket);
+    if (audited && found >= MUCH) {
+        ruleset_recheck_all(rs);
+        ruleset_recheck(rs, socket);
+    }
+    foreign->grace = 0;
+    foreign->layouts = layouts_made(rs);
+    foreign->checking = clock_monotonic() - begin;
+    foreign->found += found;
+    enter(foreign, foreign->found == 0 ? FOREIGN_QUIET
+                   : audited           ? FOREIGN_DRIFTED
+                                       : FOREIGN_CHANGED);
+    return 0;
+}
+
+/* ---- repairs ---- */
+
+/* Another daemon like this one has another layout of the table. */
+static bool is_other_layout(const struct foreign *foreign, const struct ruleset *rs)
+{
+    return foreign->by.peer && layouts_made(rs) != foreign->layouts;
+}
+
+static void log_drift(const struct ruleset *rs, const struct commit_stats *sent)
+{
+    log_warn("table",
+             "family=%s an audit found differences in the table and repaired them added=%zu "
+             "deleted=%zu",
+             family_name(rs->family), sent->elements_added, sent->elements_deleted);
+}
+
+static void log_repair(const struct foreign *foreign, const struct ruleset *rs,
+                       const struct commit_stats *sent, double seconds)
+{
+    const char *family = family_name(rs->family);
+    log_warn("table",
+             "family=%s repaired changes by another program program=%s pid=%u added=%zu "
+             "deleted=%zu seconds=%.6f next=%.2fs",
+             family, foreign->by.name[0] ? foreign->by.name : "unknown", foreign->by.pid,
+             sent->elements_added, sent->elements_deleted, seconds, foreign->pace.wait);
+    if (is_other_layout(foreign, rs))
+        log_error(
+            "table",
+            "family=%s another %s, pid=%u, programs this table with other settings or another "
+            "version, and each overwrites the other: stop one of them",
+            family, foreign->by.name, foreign->by.pid);
+}
+
+void foreign_repaired(struct foreign *foreign, const struct ruleset *rs,
+                      const struct commit_stats *sent, double seconds)
+{
+    const enum foreign_state state = foreign->state;
+    if (state != FOREIGN_DRIFTED && state != FOREIGN_CHANGED)
+        return;
+    seconds += foreign->checking;
+    foreign->found = 0;
+    enter(foreign, FOREIGN_QUIET);
+    /* Two layouts compete until one of the daemons ends; each round waits for the grace period. */
+    repair_pace_done(&foreign->pace, clock_monotonic(),
+                     is_other_layout(foreign, rs) ? GRACE : seconds);
+    if (sent->bytes == 0)
+        return; /* nothing was wrong */
+    if (state == FOREIGN_DRIFTED) {
+        foreign->drift += sent->elements_added + sent->elements_deleted;
+        log_drift(rs, sent);
+    } else {
+        foreign->repairs++;
+        log_repair(foreign, rs, sent, seconds);
+    }
+}
