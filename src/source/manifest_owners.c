@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "manifest_owners.h"
+
+#include <string.h>
+
+#define LOG "manifests"
+
+/* An object that some file defines. */
+struct definition {
+    struct hash_link link;       /* by id */
+    const struct definer *owner; /* NULL: it dropped it, and no other file was read since */
+    size_t files;                /* number of files that define it */
+    enum object_kind kind;
+    unsigned pass; /* the last pass that found it */
+    size_t slot;   /* its index in that pass */
+    char id[];
+};
+
+static struct hash_key definition_key(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct definition *)link)->id);
+}
+
+static struct definition *definition_get(struct manifest_owners *owners,
+                                         const struct object *object)
+{
+    struct hash_key id = hash_key_of_text(object->id);
+    struct hash_table *of_kind = &owners->by_id[object->kind];
+    struct definition *def = hash_table_find(of_kind, definition_key, id);
+    if (!def) {
+        def = xcalloc(1, sizeof(*def) + id.length + 1);
+        def->kind = object->kind;
+        memcpy(def->id, id.bytes, id.length);
+        hash_table_add(of_kind, definition_key, &def->link);
+    }
+    return def;
+}
+
+static void definition_free(struct manifest_owners *owners, struct definition *def)
+{
+    hash_table_remove(&owners->by_id[def->kind], &def->link);
+    free(def);
+}
+
+/* Records the objects of @file, each once, with the slot of the last. */
+static void name_objects(struct manifest_owners *owners, struct definer *file, object_vec *objects)
+{
+    owners->pass++;
+    vec_reserve(&file->defs, objects->n);
+    for (size_t i = 0; i < objects->n; i++) {
+        struct definition *def = definition_get(owners, &objects->v[i]);
+        if (def->pass == owners->pass) {
+            log_warn(LOG, "%s: %s %s is a duplicate; the last one is used", file->path,
+                     object_kind_name(def->kind), def->id);
+            object_clear(&objects->v[def->slot]);
+        } else {
+            vec_push(&file->defs, def);
+            def->files++;
+        }
+        if (!def->owner || strcmp(file->path, def->owner->path) < 0)
+            def->owner = file;
+        def->pass = owners->pass;
+        def->slot = i;
+    }
+}
+
+/* Drops objects that @file defined @before but not in this pass. */
+static void drop_objects(struct manifest_owners *owners, const struct definer *file,
+                         struct definer *before, const struct object_sink *sink)
+{
+    vec_each (&before->defs, it) {
+        struct definition *def = *it;
+        if (--def->files == 0) {
+            sink->remove(sink->ctx, def->kind, def->id);
+            definition_free(owners, def);
+        } else if (def->owner == file && def->pass != owners->pass) {
+            def->owner = NULL;
+            owners->orphans = true;
+        }
+    }
+    vec_free(&before->defs);
+}
+
+/* Passes the objects that @file owns to @sink. */
+static void put_objects(const struct definer *file, object_vec *objects,
+                        const struct object_sink *sink)
+{
+    size_t shared = 0;
+    const struct definition *first = NULL;
+    vec_each (&file->defs, it) {
+        if ((*it)->files > 1 && shared++ == 0)
+            first = *it;
+        if ((*it)->owner == file)
+            sink->put(sink->ctx, &objects->v[(*it)->slot]);
+    }
+    if (shared > 0)
+        log_warn(LOG,
+                 "%s: objects are also in other files; the file that sorts first is used "
+                 "objects=%zu first=\"%s %s\" from=%s",
+                 file->path, shared, object_kind_name(first->kind), first->id, first->owner->path);
+}
+
+/* Removals come first: a new object may use the address of an old one. */
+void owners_set(struct manifest_owners *owners, struct definer *file, object_vec *objects,
+                const struct object_sink *sink)
+{
+    struct definer before = *file;
+    *file = (struct definer){.path = before.path};
+    name_objects(owners, file, objects);
+    drop_objects(owners, file, &before, sink);
+    put_objects(file, objects, sink);
+    object_vec_clear(objects);
+}
+
+bool owners_need(const struct definer *file)
+{
+    vec_each (&file->defs, def)
+        if (!(*def)->owner)
+            return true;
+    return false;
+}
+
+void definer_forget(struct definer *file)
+{
+    vec_free(&file->defs);
+}
+
+void owners_forget(struct manifest_owners *owners)
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        hash_table_each (&owners->by_id[kind], struct definition, def)
+            definition_free(owners, def);
+    owners->orphans = false;
+}
