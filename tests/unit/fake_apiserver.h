@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The functions of apiserver.h, so that the test is the server. One request is open at most, with
- * the clock and the loop of fake_clock.h. */
+/* In place of src/source/apiserver.c: the test is the server. One request is open at most, and one
+ * timer runs, in the time of fake_clock.h. */
 #ifndef KUBE_NFTD_TESTS_FAKE_APISERVER_H
 #define KUBE_NFTD_TESTS_FAKE_APISERVER_H
 
@@ -9,6 +9,8 @@
 #include "script.h"
 #include "source/api_protocol.h"
 #include "source/server_backoff.h"
+
+#include <ev.h>
 
 struct apiserver {
     char *fault; /* why no request can be started, or NULL */
@@ -22,6 +24,21 @@ struct api_request {
     struct api_request_ops ops;
     void *ctx;
 };
+
+static struct ev_timer *timer; /* the one that runs */
+
+/* In place of libev's two. */
+void ev_timer_start(struct ev_loop *loop, struct ev_timer *w)
+{
+    ck_assert_ptr_null(timer);
+    timer = w;
+}
+
+void ev_timer_stop(struct ev_loop *loop, struct ev_timer *w)
+{
+    if (timer == w)
+        timer = NULL;
+}
 
 static struct apiserver server;
 static struct api_request *request; /* the one that is open */
