@@ -50,6 +50,12 @@ char *script_word(char **words)
     return word;
 }
 
+unsigned script_number(char **words, unsigned otherwise)
+{
+    const char *word = script_word(words);
+    return *word ? (unsigned)strtoul(word, NULL, 0) : otherwise;
+}
+
 bool script_option(char *word, const char *key, char **value)
 {
     size_t length = strlen(key);
@@ -170,45 +176,59 @@ static void write_lines(FILE *out, const char *mark, const char *text)
         fprintf(out, "%s%.*s\n", mark, (int)strcspn(line, "\n"), line);
 }
 
-static VEC(struct script_command) own_commands;
+struct command {
+    const char *name;
+    void (*run)(char *words, FILE *out);
+};
+
+static VEC(struct command) commands;
 
 void script_add_command(const char *name, void (*run)(char *words, FILE *out))
 {
     char *dashed = xstrdup(name);
     for (char *c = dashed; *c; c++)
         *c = *c == '_' ? '-' : *c;
-    vec_push(&own_commands, (struct script_command){dashed, run});
+    vec_push(&commands, (struct command){dashed, run});
 }
 
 /* NULL: there is none of that name. */
-static const struct script_command *find_command(const char *name,
-                                                 const struct script_command *commands)
+static const struct command *find_command(const char *name)
 {
-    for (; commands && commands->name; commands++)
-        if (strcmp(commands->name, name) == 0)
-            return commands;
-    vec_each (&own_commands, it)
+    vec_each (&commands, it)
         if (strcmp(it->name, name) == 0)
             return it;
     return NULL;
 }
 
-static char *run_line(char *line, const char *where, const struct script_command *commands)
+static char *run_line(char *line, const char *where)
 {
     char *text, *words = line;
     size_t length;
     const char *name = script_word(&words);
-    const struct script_command *command = find_command(name, commands);
+    const struct command *command = find_command(name);
     if (!command)
         ck_abort_msg("%s: no command %s", where, name);
+    FILE *outer = output;
     output = open_memstream(&text, &length);
     command->run(words, output);
     if (shows_log)
         write_logged(output, shown_level);
     fclose(output);
-    output = NULL;
+    output = outer;
     name_numbers(text);
     return text;
+}
+
+bool script_line(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *line = xvasprintf(format, args), *text = run_line(line, "script_line()");
+    va_end(args);
+    bool any = *text;
+    free(text);
+    free(line);
+    return any;
 }
 
 /* What a command must write: lines below it, or one behind " => ", which is cut off. */
@@ -233,14 +253,14 @@ static void write_command(FILE *out, const char *line, bool in_line, const char 
 }
 
 /* The command in the present line, and what is below it. */
-static void run_command(struct reader *reader, const struct script_command *commands, FILE *writes)
+static void run_command(struct reader *reader, FILE *writes)
 {
     char *line = xstrdup(reader->line), *where = xasprintf("%s:%u", reader->path, reader->number);
     bool in_line = strstr(line, " => ");
     next_line(reader);
     given = take_lines(reader, "|");
     char *expected = take_expected(reader, line), *words = xstrdup(line);
-    char *actual = run_line(words, where, commands);
+    char *actual = run_line(words, where);
     if (writes)
         write_command(writes, line, in_line, actual);
     else if (strcmp(actual, expected) != 0)
@@ -254,11 +274,11 @@ static void run_command(struct reader *reader, const struct script_command *comm
     free(where);
 }
 
-static void run_case(struct reader *reader, const struct script_command *commands, FILE *writes)
+static void run_case(struct reader *reader, FILE *writes)
 {
     do {
         if (*reader->line && *reader->line != '#' && !begins_case(reader)) {
-            run_command(reader, commands, writes);
+            run_command(reader, writes);
             continue;
         }
         if (writes)
@@ -267,7 +287,7 @@ static void run_case(struct reader *reader, const struct script_command *command
     } while (reader->more && !begins_case(reader));
 }
 
-void script_run(const char *file, int number, const struct script_command *commands)
+void script_run(const char *file, int number)
 {
     struct reader reader = open_file(file);
     vec_free(&named);
@@ -277,7 +297,7 @@ void script_run(const char *file, int number, const struct script_command *comma
         if (writes && number == 0)
             fprintf(writes, "%s\n", reader.line);
     if (!only || strcmp(reader.line + 2, only) == 0)
-        run_case(&reader, commands, writes);
+        run_case(&reader, writes);
     if (writes)
         fclose(writes);
     close_file(&reader);

@@ -19,27 +19,27 @@
 
 #include "unit.h"
 
-struct script_command {
-    const char *name;
-    void (*run)(char *words, FILE *out);
-};
-
 void script_add_command(const char *name, void (*run)(char *words, FILE *out));
 
-/* A command: "no-service" is COMMAND(no_service). */
-#define COMMAND(name)                                                                              \
+/* A command: "no-service" is COMMAND(no_service), "+" is COMMAND_AS("+", add). */
+#define COMMAND_AS(text, name)                                                                     \
     static void run_##name(char *words, FILE *out);                                                \
     __attribute__((constructor)) static void add_command_##name(void)                              \
     {                                                                                              \
-        script_add_command(#name, run_##name);                                                     \
+        script_add_command(text, run_##name);                                                      \
     }                                                                                              \
     static void run_##name(char *words, FILE *out)
+
+#define COMMAND(name) COMMAND_AS(#name, name)
 
 /* How many cases the file has. */
 int script_cases(const char *file);
 
-/* Runs one of them. @commands end with one without a name; NULL: they are those of the program. */
-void script_run(const char *file, int number, const struct script_command *commands);
+/* Runs one of them. */
+void script_run(const char *file, int number);
+
+/* Runs a line as if it stood in a case; printf's format. Returns whether it wrote something. */
+bool script_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The text below the present command; "" if there is none. */
 const char *script_text(void);
@@ -56,6 +56,9 @@ void script_name_number(unsigned number, char name);
 /* Cuts the first word off; "" if there is none. */
 char *script_word(char **words);
 
+/* The number that the first word is, which is cut off; without one, @otherwise. */
+unsigned script_number(char **words, unsigned otherwise);
+
 /* Whether @word is "KEY=..."; then @value is what is behind. */
 bool script_option(char *word, const char *key, char **value);
 
@@ -66,12 +69,10 @@ size_t script_bytes(char *text);
 void write_bytes(FILE *out, const char *text, size_t length);
 
 /* All cases of a file are tests. */
-#define SCRIPT(file, commands)                                                                     \
+#define CASES(file)                                                                                \
     TESTS(cases, script_cases(file))                                                               \
     {                                                                                              \
-        script_run(file, _i, commands);                                                            \
+        script_run(file, _i);                                                                      \
     }
-
-#define CASES(file) SCRIPT(file, NULL)
 
 #endif

@@ -3,11 +3,12 @@
  * That the fake kernel refuses what the kernel refuses (kernel_cases.h), ends tests that break its
  * rules, and sends packets where the rules send them (tests/unit/cases/fake_kernel).
  */
+#include "fake_kernel.h"
 #include "kernel_cases.h"
 
+#include <errno.h>
 #include <libnftnl/set.h>
-
-#include "fake_kernel.h"
+#include <linux/netfilter/nf_tables.h>
 
 static void setup(void)
 {
@@ -106,7 +107,7 @@ COMMAND(foreign_end)
 /* Which rule of fake_kernel.h the batch breaks, if any. */
 COMMAND(judge)
 {
-    case_commit(words, out);
+    commit();
     if (fake_kernel_violation())
         fprintf(out, "%s\n", fake_kernel_violation());
 }
@@ -190,7 +191,7 @@ COMMAND(packet)
 TESTS(cases, FAMILY_COUNT *script_cases("fake_kernel"))
 {
     begin_with_classes((enum family)(_i / script_cases("fake_kernel")));
-    script_run("fake_kernel", _i % script_cases("fake_kernel"), case_commands);
+    script_run("fake_kernel", _i % script_cases("fake_kernel"));
 }
 
 /* ---- refusals ---- */

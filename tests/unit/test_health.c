@@ -169,7 +169,7 @@ COMMAND(events)
 /* Those of IPv6 are at the end. */
 TESTS(cases, script_cases("health") - (have_ipv6() ? 0 : 1))
 {
-    script_run("health", _i, NULL);
+    script_run("health", _i);
 }
 
 /* ---- what is much, or slow ---- */

@@ -244,6 +244,6 @@ COMMAND(well)
     commit();
 }
 
-SCRIPT("nft_faults", case_commands)
+CASES("nft_faults")
 
 UNIT_FIXTURE(setup, case_close)

@@ -13,6 +13,7 @@
 
 #include <ev.h>
 #include <libnftnl/chain.h>
+#include <libnftnl/rule.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>

@@ -11,10 +11,10 @@
 #include "facts.h"
 #include "fake_clock.h"
 #include "fake_flows.h"
+#include "fake_health.h"
 #include "history.h"
 #include "kube-nftd/netlink.h"
 #include "proxy.h"
-#include "receivers.h"
 #include "table/audit.h"
 #include "table_sizes.h"
 #include "unit.h"
@@ -47,12 +47,12 @@ static bool damaged;  /* somebody else changed a table; that is known, or will b
 static struct facts ledgers[2], *ledger = &ledgers[0];
 static struct fake_flows flows[2]; /* of each ledger */
 
-static void receive(char *about, char *what)
+void receive(char *about, char *what)
 {
     facts_set(ledger, about, what);
 }
 
-static void receive_flows(const struct frontend *frontend, char *text)
+void receive_flows(const struct frontend *frontend, char *text)
 {
     char about[FRONTEND_TEXT_SIZE];
     receive(xstrdup(frontend_format(frontend, about)), text);

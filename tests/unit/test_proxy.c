@@ -7,10 +7,10 @@
 
 #include "fake_clock.h"
 #include "fake_flows.h"
+#include "fake_health.h"
 #include "fake_kernel.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
-#include "receivers.h"
 #include "script_objects.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static VEC(struct frontend) stale[FAMILY_COUNT]; /* not yet deleted, or skipped 
 static flow_not_applied_fn not_applied[FAMILY_COUNT];
 static const void *not_applied_ctx[FAMILY_COUNT];
 
-static void receive(char *about, char *what)
+void receive(char *about, char *what)
 {
     if (script_out())
         fprintf(script_out(), "%s %s\n", about, what ? what : "gone");
@@ -40,7 +40,7 @@ static void receive(char *about, char *what)
 }
 
 /* Not written where there are many. */
-static void receive_flows(const struct frontend *frontend, char *text)
+void receive_flows(const struct frontend *frontend, char *text)
 {
     char about[FRONTEND_TEXT_SIZE];
     if (config.portion)

@@ -336,7 +336,7 @@ COMMAND(programmed)
 
 TESTS(taint_cases, script_cases("startup_taint"))
 {
-    script_run("startup_taint", _i, NULL);
+    script_run("startup_taint", _i);
 }
 
 static void set_up(void)
