@@ -36,9 +36,9 @@ TESTS(contents, script_cases("table") * FAMILY_COUNT)
     run_case("table", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
 }
 
-TESTS(kinds, script_cases("table_kinds") * FAMILY_COUNT)
+TESTS(traffic, script_cases("table_traffic") * FAMILY_COUNT)
 {
-    run_case("table_kinds", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
+    run_case("table_traffic", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
 }
 
 TESTS(foreign, script_cases("table_foreign") * FAMILY_COUNT)

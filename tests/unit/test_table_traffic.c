@@ -2,7 +2,7 @@
 /*
  * Each kind of traffic against a kernel in memory: where packets go, on every way from one kind to
  * another and by each configuration, and that nothing is left behind in the end. What is sent for
- * it: tests/unit/cases/table_kinds.
+ * it: tests/unit/cases/table_traffic.
  */
 #include "unit.h"
 
