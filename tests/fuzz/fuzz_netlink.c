@@ -8,8 +8,8 @@
  */
 #include "cleanup/cleanup.h"
 #include "kube-nftd/base.h"
-#include "kube-nftd/netlink.h"
 #include "netlink/conntrack.h"
+#include "netlink/table_monitor.h"
 #include "table/state.h"
 
 #include <errno.h>

@@ -6,6 +6,7 @@
  * it led to.
  */
 #include "fake_apiserver.h"
+#include "model/decode.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>

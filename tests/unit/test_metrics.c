@@ -4,6 +4,7 @@
 
 #include "kube-nftd/commit.h"
 #include "serve/pages.h"
+#include "source/api_protocol.h"
 
 #define START 1000.5 /* of the process */
 

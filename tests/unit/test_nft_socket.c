@@ -8,8 +8,8 @@
 #include "kernel_cases.h"
 #include "namespaces.h"
 
-#include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
+#include "netlink/table_monitor.h"
 
 #include <ev.h>
 #include <libnftnl/chain.h>

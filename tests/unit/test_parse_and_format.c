@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is read from texts, each alone, and how it is written again: cases/parse_and_format. What is
  * none is refused with nothing changed. */
-#include "kube-nftd/model.h"
+#include "model/decode.h"
 
 #include "objects.h"
 #include "script.h"
