@@ -153,7 +153,10 @@ int script_cases(const char *file)
     struct reader reader = open_file(file);
     int n = 0;
     for (; reader.more; next_line(&reader))
-        n += begins_case(&reader);
+        if (begins_case(&reader)) {
+            unit_chooses_case(reader.line + 2);
+            n++;
+        }
     close_file(&reader);
     return n;
 }
@@ -291,12 +294,12 @@ void script_run(const char *file, int number)
 {
     struct reader reader = open_file(file);
     vec_free(&named);
-    const char *only = getenv("UNIT_CASE"), *written = getenv("UNIT_WRITE");
+    const char *written = getenv("UNIT_WRITE");
     FILE *writes = written ? fopen(written, number == 0 ? "we" : "ae") : NULL;
     for (int passed = 0; !begins_case(&reader) || passed++ < number; next_line(&reader))
         if (writes && number == 0)
             fprintf(writes, "%s\n", reader.line);
-    if (!only || strcmp(reader.line + 2, only) == 0)
+    if (unit_chooses_case(reader.line + 2))
         run_case(&reader, writes);
     if (writes)
         fclose(writes);
