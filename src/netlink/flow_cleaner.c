@@ -320,9 +320,8 @@ static int start_reading(struct flow_cleaner *c, struct error *err)
 }
 
 /* Decides what follows a scan for @target. @seen: the scan read the table. */
-static void end_scan_for(struct target *target, bool seen)
+static void end_scan_for(struct target *target, bool seen, double now)
 {
-    double now = clock_monotonic();
     target->scanned = false;
     if (!seen)
         target->due = now;
@@ -333,11 +332,12 @@ static void end_scan_for(struct target *target, bool seen)
 
 static void end_scans(struct targets *targets, bool seen)
 {
+    const double now = clock_monotonic(); /* one for all: see flow_cleaner_run() */
     size_t n = 0;
     vec_each (&targets->active, it) {
         struct target *target = *it;
         if (target->scanned)
-            end_scan_for(target, seen);
+            end_scan_for(target, seen, now);
         targets->due = clock_earlier(targets->due, target->due);
         if (target->is_active)
             targets->active.v[n++] = target;
