@@ -11,6 +11,7 @@ struct reader {
     size_t room;
     unsigned number;
     bool more;
+    char *each; /* what "$" stands for; NULL: itself */
 };
 
 static char *given; /* the text below a command */
@@ -126,6 +127,13 @@ static void next_line(struct reader *reader)
         reader->line[length - 1] = '\0';
 }
 
+/* @line with what "$" stands for. */
+static char *filled_in(const struct reader *reader, const char *line)
+{
+    const char *at = reader->each ? strchr(line, '$') : NULL;
+    return at ? xasprintf("%.*s%s%s", (int)(at - line), line, reader->each, at + 1) : xstrdup(line);
+}
+
 static struct reader open_file(const char *file)
 {
     struct reader reader = {0};
@@ -141,6 +149,7 @@ static void close_file(struct reader *reader)
 {
     fclose(reader->file);
     free(reader->line);
+    free(reader->each);
 }
 
 static bool begins_case(const struct reader *reader)
@@ -148,15 +157,34 @@ static bool begins_case(const struct reader *reader)
     return strncmp(reader->line, "= ", 2) == 0;
 }
 
+/* The words of "each WORD...", which may be the first line of a case; NULL: it is another line. */
+static const char *words_of_each(const struct reader *reader)
+{
+    return reader->more && strncmp(reader->line, "each ", 5) == 0 ? reader->line + 5 : NULL;
+}
+
+/* Goes from a case's name to its first line. Returns how many cases it is. */
+static int begin_case(struct reader *reader)
+{
+    int n = 1;
+    next_line(reader);
+    for (const char *at = words_of_each(reader); at && (at = strchr(at, ' ')); at++)
+        n++;
+    return n;
+}
+
 int script_cases(const char *file)
 {
     struct reader reader = open_file(file);
     int n = 0;
-    for (; reader.more; next_line(&reader))
+    while (reader.more) {
         if (begins_case(&reader)) {
             unit_chooses_case(reader.line + 2);
-            n++;
+            n += begin_case(&reader);
+        } else {
+            next_line(&reader);
         }
+    }
     close_file(&reader);
     return n;
 }
@@ -262,7 +290,7 @@ static void run_command(struct reader *reader, FILE *writes)
     bool in_line = strstr(line, " => ");
     next_line(reader);
     given = take_lines(reader, "|");
-    char *expected = take_expected(reader, line), *words = xstrdup(line);
+    char *expected = take_expected(reader, line), *words = filled_in(reader, line);
     char *actual = run_line(words, where);
     if (writes)
         write_command(writes, line, in_line, actual);
@@ -279,15 +307,47 @@ static void run_command(struct reader *reader, FILE *writes)
 
 static void run_case(struct reader *reader, FILE *writes)
 {
-    do {
-        if (*reader->line && *reader->line != '#' && !begins_case(reader)) {
+    while (reader->more && !begins_case(reader)) {
+        if (*reader->line && *reader->line != '#') {
             run_command(reader, writes);
             continue;
         }
         if (writes)
             fprintf(writes, "%s\n", reader->line);
         next_line(reader);
-    } while (reader->more && !begins_case(reader));
+    }
+}
+
+/* Takes the line "each WORD...", if it is one, for its word @number. */
+static void take_each(struct reader *reader, int number, FILE *writes)
+{
+    const char *words = words_of_each(reader);
+    if (!words)
+        return;
+    for (; number > 0; number--)
+        words = strchr(words, ' ') + 1;
+    reader->each = xstrndup(words, strcspn(words, " "));
+    if (writes)
+        fprintf(writes, "%s\n", reader->line);
+    next_line(reader);
+}
+
+/* Goes to the first line of case *@number and returns its name; *@number is then which one of its
+ * words is meant. Lines before the first case go to @writes, if it is that one. */
+static char *find_case(struct reader *reader, int *number, FILE *writes)
+{
+    const bool is_first = *number == 0;
+    for (;;) {
+        for (; !begins_case(reader); next_line(reader))
+            if (writes && is_first)
+                fprintf(writes, "%s\n", reader->line);
+        char *name = xstrdup(reader->line + 2);
+        const int n = begin_case(reader);
+        if (*number < n)
+            return name;
+        *number -= n;
+        free(name);
+    }
 }
 
 void script_run(const char *file, int number)
@@ -296,12 +356,17 @@ void script_run(const char *file, int number)
     vec_free(&named);
     const char *written = getenv("UNIT_WRITE");
     FILE *writes = written ? fopen(written, number == 0 ? "we" : "ae") : NULL;
-    for (int passed = 0; !begins_case(&reader) || passed++ < number; next_line(&reader))
-        if (writes && number == 0)
-            fprintf(writes, "%s\n", reader.line);
-    if (unit_chooses_case(reader.line + 2))
+    char *name = find_case(&reader, &number, writes);
+    if (writes && number > 0) /* the first word stands for all */
+        writes = freopen("/dev/null", "we", writes);
+    if (unit_chooses_case(name)) {
+        if (writes)
+            fprintf(writes, "= %s\n", name);
+        take_each(&reader, number, writes);
         run_case(&reader, writes);
+    }
     if (writes)
         fclose(writes);
+    free(name);
     close_file(&reader);
 }

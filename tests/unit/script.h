@@ -10,7 +10,8 @@
  *
  * A line is a command and its words. Indented lines below it are what it writes; without any, it
  * writes nothing. One line may stand behind it: "command words => what it writes". Lines that begin
- * with "|" are a text that the command is given (script_text()).
+ * with "|" are a text that the command is given (script_text()). A case that begins with a line
+ * "each WORD..." is one for each of them, which "$" stands for.
  * UNIT_CASE=NAME runs one case; UNIT_WRITE=FILE writes them all to that file, with what comes of
  * them now (with CK_FORK=no).
  */
