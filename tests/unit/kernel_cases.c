@@ -417,9 +417,9 @@ COMMAND(comment)
     free(state.comment);
 }
 
-/* try OBJECT: why the kernel refuses the transaction, which begins with an element that is fine,
+/* try OBJECT: why the kernel rejects the transaction, which begins with an element that is fine,
  * and, unless it is the fake one, which says less, what it refused to do. Checking says the same
- * and does nothing. All or nothing is in force, and nothing is left for the next one. */
+ * and does nothing. All or nothing is applied, and nothing is left for the next one. */
 COMMAND(try)
 {
     const char *object = words;

@@ -232,7 +232,7 @@ void wait_for_trims(void)
     now += 2 * RULESET_TRIM_DELAY;
 }
 
-void settle(void)
+void sync_table(void)
 {
     for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0; turns++) {
         ck_assert_int_lt(turns, 6);

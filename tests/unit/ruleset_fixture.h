@@ -86,7 +86,7 @@ void commit_sends(size_t added, size_t deleted);
 void wait_for_trims(void);
 
 /* Commits until nothing is left to be trimmed. */
-void settle(void);
+void sync_table(void);
 
 /* P of a frontend; of one that is not there, a number that nobody has. */
 uint32_t port_of(unsigned number);

@@ -5,7 +5,7 @@
  *     = a Service without endpoints
  *     # A comment.
  *     service a/web 10.96.0.1 http/TCP:80
- *     settle
+ *     sync
  *       10.96.0.1:80/TCP
  *
  * A line is a command and its words. Indented lines below it are what it writes; without any, it

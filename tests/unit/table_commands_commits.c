@@ -38,7 +38,7 @@ static void write_rest(FILE *out)
     if (ruleset_trim_time(ruleset) != 0)
         fputs(", trim", out);
     if (figures->rejected)
-        fprintf(out, ", %zu refused", figures->rejected);
+        fprintf(out, ", %zu rejected", figures->rejected);
     if (figures->limited[LIMIT_NUMBERS])
         fprintf(out, ", %zu without a number", figures->limited[LIMIT_NUMBERS]);
     if (figures->rejected_elements)
@@ -60,7 +60,7 @@ static void check_stats(const struct commit_stats *stats)
     ck_assert_int_ge(stats->bytes > 0, counts->added + counts->deleted > 0);
 }
 
-/* "commit [within=N]": at most so many tries that the kernel refuses. */
+/* "commit [within=N]": at most so many tries that the kernel rejects. */
 COMMAND(commit)
 {
     struct commit_stats stats;
@@ -102,19 +102,19 @@ COMMAND(read)
 }
 
 /* Commits as long as the rest of it is due, and then what is to be trimmed. */
-COMMAND(settle)
+COMMAND(sync)
 {
     for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0; turns++) {
         ck_assert_int_lt(turns, 100);
         now = fmax(now, ruleset_trim_time(ruleset));
         ck_assert_int_eq(try_commit(NULL), 0);
     }
-    fputs("settled", out);
+    fputs("synced", out);
     write_undesired(out);
     fputc('\n', out);
 }
 
-/* Commits whenever it is time to try again, until nothing is refused. */
+/* Commits whenever it is time to try again, until nothing is rejected. */
 COMMAND(retry)
 {
     for (int turns = 0; ruleset_retry_time(ruleset) != 0; turns++) {
@@ -122,13 +122,13 @@ COMMAND(retry)
         now = fmax(now, ruleset_retry_time(ruleset));
         commit();
     }
-    run_settle(words, out);
+    run_sync(words, out);
 }
 
 /* The same until chains that nothing uses are gone, too: at two looks each. */
 COMMAND(rest)
 {
-    run_settle(words, out);
+    run_sync(words, out);
     for (int turns = 0; ruleset->collect_time != 0 && turns < 3; turns++) {
         now = ruleset->collect_time;
         ck_assert(ruleset_needs_commit(ruleset, now));

@@ -104,13 +104,13 @@ COMMAND(keep_names)
     fake_kernel_keep_device_names(true);
 }
 
-/* "hook NAME": it is refused; "hook": all are taken. */
+/* "hook NAME": it is rejected; "hook": all are taken. */
 COMMAND(unhookable)
 {
     static char *name;
     free(name);
     name = *words ? xstrdup(words) : NULL;
-    fake_kernel_refuse_device(name, EOPNOTSUPP);
+    fake_kernel_reject_device(name, EOPNOTSUPP);
 }
 
 COMMAND(take_device)

@@ -16,7 +16,7 @@ static int error_in_words(const char *name)
 
 COMMAND(fail)
 {
-    static const char *const faults[] = {"refuses", "busy", "memory", "buffers", "loses-answer"};
+    static const char *const faults[] = {"rejects", "busy", "memory", "buffers", "loses-answer"};
     const unsigned nth = script_number(&words, 1);
     int fault = 0;
     while (strcmp(words, faults[fault]) != 0)
@@ -30,7 +30,7 @@ COMMAND(spare)
 }
 
 /* P of the service port of a frontend: the one that it has, or the next commit gives it. */
-static uint32_t port_to_refuse(unsigned number)
+static uint32_t port_to_reject(unsigned number)
 {
     const struct frontend f = frontend(number);
     const struct frontend_entry *record = ruleset_find_frontend(ruleset, &f);
@@ -56,53 +56,53 @@ static bool is_any_of(const char *name, const char *const names[])
     return *names;
 }
 
-static void refuse_number(const char *set, uint32_t number, int why)
+static void reject_number(const char *set, uint32_t number, int why)
 {
-    fake_kernel_refuse(set, &number, sizeof(number), why);
+    fake_kernel_reject(set, &number, sizeof(number), why);
 }
 
 /* What the service port of a frontend has in @set, or in all of them. */
-static void refuse_port(const char *set, unsigned number, int why)
+static void reject_port(const char *set, unsigned number, int why)
 {
     static const char *const by_backend[] = {"affinity_backends", "local_affinity_backends", NULL};
-    const uint32_t port = port_to_refuse(number);
+    const uint32_t port = port_to_reject(number);
     if (!set || strcmp(set, "dropped_ports") == 0)
-        refuse_number("dropped_ports", port | CLASS_LOCAL, why);
+        reject_number("dropped_ports", port | CLASS_LOCAL, why);
     for (uint32_t i = 1; set && is_any_of(set, by_backend) && i <= 16; i++)
-        refuse_number(set, port | i, why);
+        reject_number(set, port | i, why);
     if (!set || strcmp(set, "dropped_ports") != 0)
-        refuse_number(set, port, why);
+        reject_number(set, port, why);
 }
 
 /* What a frontend has in @set, or its service port; of NULL, both in all of them. */
-static void refuse(const char *set, unsigned number, int why)
+static void reject(const char *set, unsigned number, int why)
 {
     const uint8_t any_client = 12;
     struct frontend f = frontend(number);
     if (set && strcmp(set, "allowed_sources") == 0)
-        fake_kernel_refuse(set, &any_client, sizeof(any_client), why);
+        fake_kernel_reject(set, &any_client, sizeof(any_client), why);
     else if (!set || strcmp(set, "services") == 0)
-        fake_kernel_refuse_frontend(set, &f, why);
+        fake_kernel_reject_frontend(set, &f, why);
     if (!set || (strcmp(set, "allowed_sources") != 0 && strcmp(set, "services") != 0))
-        refuse_port(set, number, why);
+        reject_port(set, number, why);
 }
 
-/* "refuse SET|all NUMBERS [ERROR]" */
-COMMAND(refuse)
+/* "reject SET|all NUMBERS [ERROR]" */
+COMMAND(reject)
 {
     const char *set = intern(script_word(&words)); /* it is borrowed */
     struct numbers all;
     next_numbers(&words, &all);
     for (unsigned i = all.first; i <= all.last; i += all.step)
-        refuse(strcmp(set, "all") == 0 ? NULL : set, i, error_in_words(words));
+        reject(strcmp(set, "all") == 0 ? NULL : set, i, error_in_words(words));
 }
 
-/* "refuse-key SET [KEY [ERROR]]": that begin like this. */
-COMMAND(refuse_key)
+/* "reject-key SET [KEY [ERROR]]": that begin like this. */
+COMMAND(reject_key)
 {
     const char *set = intern(script_word(&words));
     const struct key key = next_key(&words);
-    fake_kernel_refuse(set, key.bytes, key.length, error_in_words(words));
+    fake_kernel_reject(set, key.bytes, key.length, error_in_words(words));
 }
 
 COMMAND(limit)
@@ -111,10 +111,10 @@ COMMAND(limit)
     fake_kernel_limit(set, script_number(&words, 0));
 }
 
-COMMAND(refuse_chain)
+COMMAND(reject_chain)
 {
     const char *chain = intern(script_word(&words));
-    fake_kernel_refuse_chain(chain, error_in_words(words));
+    fake_kernel_reject_chain(chain, error_in_words(words));
 }
 
 COMMAND(limit_chains)
@@ -122,9 +122,9 @@ COMMAND(limit_chains)
     fake_kernel_limit_chains(script_number(&words, 0));
 }
 
-COMMAND(forgive)
+COMMAND(accept)
 {
-    fake_kernel_forgive();
+    fake_kernel_accept();
 }
 
 COMMAND(lack)
@@ -139,11 +139,11 @@ COMMAND(tear)
     fake_kernel_tear_reads(1, script_number(&words, 0));
 }
 
-/* "refuse-reads NTH N [tables]"; with ENOBUFS if the table may be looked for. */
-COMMAND(refuse_reads)
+/* "fail-reads NTH N [tables]"; with ENOBUFS if the table may be looked for. */
+COMMAND(fail_reads)
 {
     const unsigned nth = script_number(&words, 1), n = script_number(&words, 1);
-    fake_kernel_refuse_reads(nth, n, *words, *words ? EINTR : ENOBUFS);
+    fake_kernel_fail_reads(nth, n, *words, *words ? EINTR : ENOBUFS);
 }
 
 static char intrusion[64];
@@ -157,7 +157,7 @@ static void intrude(void)
 COMMAND(while_reading)
 {
     snprintf(intrusion, sizeof(intrusion), "%s", words);
-    fake_kernel_while_refusing(intrude);
+    fake_kernel_while_failing(intrude);
 }
 
 COMMAND(cut)

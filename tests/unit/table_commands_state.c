@@ -152,8 +152,8 @@ COMMAND(chains)
     fputc('\n', out);
 }
 
-/* "refused 1 2": of which of these. */
-COMMAND(refused)
+/* "rejected 1 2": of which of these. */
+COMMAND(rejected)
 {
     const char *mark = "";
     EACH_NUMBER(i, &words)
@@ -188,7 +188,7 @@ COMMAND(figures)
         const char *name;
         uint64_t value;
     } all[] = {{"elements", f->elements},           {"read-backs", f->read_backs},
-               {"refusals", f->rejections},         {"mistakes", f->mistakes},
+               {"rejections", f->rejections},       {"mistakes", f->mistakes},
                {"replaced", f->replaced},           {"rewritten", f->rewritten},
                {"errors", logged(LOG_LEVEL_ERROR)}, {"looked-up", fake_kernel_counts()->looked_up}};
     const char *mark = "";

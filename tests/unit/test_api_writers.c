@@ -180,7 +180,7 @@ COMMAND(stats)
     struct event_stats f = event_recorder_stats(recorder);
     fprintf(out, "requests=%u posted=%u repeated=%u failed=%u dropped=%u%s\n", requests,
             (unsigned)f.posted, (unsigned)f.repeated, (unsigned)f.failed, (unsigned)f.dropped,
-            event_recorder_is_idle(recorder) ? " settled" : "");
+            event_recorder_is_idle(recorder) ? " idle" : "");
 }
 
 /* What the open request creates; but for its name behind the object's, and the time. */

@@ -269,7 +269,7 @@ static bool is_big(const void *ctx, const char *service_id, enum family family)
 }
 
 /* "S [SERVICE]": all is applied then, except shop/big if it waits. */
-COMMAND(in_force)
+COMMAND(applied)
 {
     struct sync_metrics *it = &syncs[FAMILY_IPV6];
     double then = START + atof(script_word(&words));

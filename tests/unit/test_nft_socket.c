@@ -225,7 +225,7 @@ static int check(void)
     return why;
 }
 
-EACH_FAMILY(what_is_checked_is_not_in_force)
+EACH_FAMILY(what_is_checked_is_not_applied)
 {
     enum family family = (enum family)_i;
     struct nft_table_state state;

@@ -175,7 +175,7 @@ COMMAND(facts)
 /* What has come is programmed in IPv4, but the kernel rejects each frontend. */
 COMMAND(reject)
 {
-    fake_kernel_refuse("services", NULL, 0, ENFILE);
+    fake_kernel_reject("services", NULL, 0, ENFILE);
     policy_sync(policy);
     table_sync(tables[FAMILY_IPV4], false, NULL, kernel, clock_monotonic());
     for (int f = 0; f < FAMILY_COUNT; f++)

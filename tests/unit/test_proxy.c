@@ -319,19 +319,19 @@ COMMAND(unreachable)
 /* Transaction number N is rejected. */
 COMMAND(fail)
 {
-    fake_kernel_fail((unsigned)atoi(words), FAKE_REFUSES);
+    fake_kernel_fail((unsigned)atoi(words), FAKE_REJECTS);
 }
 
 /* So many reads, those of tables too. */
 COMMAND(unreadable)
 {
-    fake_kernel_refuse_reads(1, (unsigned)atoi(words), true, EINTR);
+    fake_kernel_fail_reads(1, (unsigned)atoi(words), true, EINTR);
 }
 
 COMMAND(reject)
 {
     struct frontend frontend = script_frontend(words);
-    fake_kernel_refuse_frontend("services", &frontend, ENFILE);
+    fake_kernel_reject_frontend("services", &frontend, ENFILE);
 }
 
 /* "full SET [N]": it has room for no more than N. */
@@ -346,9 +346,9 @@ COMMAND(uncounted)
     fake_kernel_tell_counts(false);
 }
 
-COMMAND(forgive)
+COMMAND(accept)
 {
-    fake_kernel_forgive();
+    fake_kernel_accept();
 }
 
 COMMAND(drop_table)

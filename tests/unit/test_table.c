@@ -61,9 +61,9 @@ TESTS(limits, script_cases("table_limits") * FAMILY_COUNT)
     run_case("table_limits", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
 }
 
-/* ---- what was in force stays ---- */
+/* ---- what was applied stays ---- */
 
-static struct desired in_force;
+static struct desired applied;
 
 /* Whether the elements of frontend 2, not of its service port, change. */
 static bool frontend_changes(const struct wish *was)
@@ -71,7 +71,7 @@ static bool frontend_changes(const struct wish *was)
     const struct wish shall = desired_wish(2);
     return was->external != shall.external || was->local != shall.local ||
            (was->timeout > 0) != (shall.timeout > 0) ||
-           in_force.frontends[2].port != desired.frontends[2].port ||
+           applied.frontends[2].port != desired.frontends[2].port ||
            (was->sources != NULL) != (shall.sources != NULL);
 }
 
@@ -79,12 +79,12 @@ static bool frontend_changes(const struct wish *was)
 static bool is_one_with_port(const struct wish *was)
 {
     return !was->external && !was->local && was->timeout == 0 &&
-           in_force.frontends[2].port == desired.frontends[2].port;
+           applied.frontends[2].port == desired.frontends[2].port;
 }
 
 static void check_stays(const struct wish *was)
 {
-    const struct wish other = wish_in(&in_force, 1), third = desired_wish(3);
+    const struct wish other = wish_in(&applied, 1), third = desired_wish(3);
     const size_t rejected = frontend_changes(was) && !is_one_with_port(was) ? 2 : 1;
     ck_assert(goes(2, was) && goes(1, &other) && goes(3, &third));
     ck_assert_uint_eq(ruleset_stats(ruleset)->rejected, rejected);
@@ -114,24 +114,24 @@ static const char *const after[] = {"1245", "45 here=4 external local",
 #define CHANGES (COUNT(before) * COUNT(after))
 
 /* Frontend 2 and its service port change, which the kernel rejects; 1 is of service port 20. */
-TESTS(what_was_in_force_stays, CHANGES *FAMILY_COUNT)
+TESTS(what_was_applied_stays, CHANGES *FAMILY_COUNT)
 {
     begin(_i % FAMILY_COUNT);
     script_line("set 1 12 timeout=100 port=20");
     script_line("set 2 %s", before[_i / FAMILY_COUNT % COUNT(before)]);
     script_line("set 3 12");
-    script_line("settle");
-    in_force = desired;
-    const struct wish was = wish_in(&in_force, 2);
+    script_line("sync");
+    applied = desired;
+    const struct wish was = wish_in(&applied, 2);
     const struct sizes sizes = sizes_now(family);
 
     script_line("set 2 %s", after[_i / FAMILY_COUNT / COUNT(before)]);
     script_line("set 3 13");
-    script_line("refuse all 2 ENOSPC");
+    script_line("reject all 2 ENOSPC");
     script_line("commit within=4");
     check_stays(&was);
     const struct sizes same = sizes_now(family);
-    const unsigned port = in_force.frontends[2].port;
+    const unsigned port = applied.frontends[2].port;
     if (was.timeout == 0 || port == desired.frontends[2].port || port == 20)
         check_same_sizes(&same, &sizes); /* else nobody has the affine service port any more */
 
@@ -141,11 +141,11 @@ TESTS(what_was_in_force_stays, CHANGES *FAMILY_COUNT)
     commit();
     check_stays(&was);
 
-    script_line("forgive");
+    script_line("accept");
     script_line("retry");
     check_all_goes();
     script_line("drop 1..3");
-    settle();
+    sync_table();
     ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
 }
 
@@ -171,7 +171,7 @@ TESTS(what_is_not_desired_differs, COUNT(explained) * FAMILY_COUNT)
     config.detector = DETECT_CIDRS;
     begin(_i % FAMILY_COUNT);
     script_line("set 1 %s", explained[which]);
-    script_line("settle");
+    script_line("sync");
     ck_assert(!script_line("explain 1"));
     for (int other = 0; other < COUNT(explained); other++) {
         restart();
