@@ -453,7 +453,7 @@ static int daemon_start(struct daemon *d, struct error *err)
     if (open_to_others(d, err) || open_pipeline(d, &config, err))
         return -1;
     /* Host settings last: nothing can fail after this. */
-    conntrack_sysctls_apply(&d->options->conntrack, "");
+    conntrack_sysctls_apply(&d->options->conntrack, sysconf(_SC_NPROCESSORS_ONLN), "");
     return 0;
 }
 

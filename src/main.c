@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 /* ---- the kernel ---- */
 
@@ -71,7 +72,7 @@ static int init_only(const struct options *options, struct error *err)
     nft_socket_close(socket);
     if (result)
         return result;
-    size_t failed = conntrack_sysctls_apply(&options->conntrack, "");
+    size_t failed = conntrack_sysctls_apply(&options->conntrack, sysconf(_SC_NPROCESSORS_ONLN), "");
     if (failed)
         log_warn("conntrack", "some settings could not be set failed=%zu", failed);
     else

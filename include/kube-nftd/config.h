@@ -177,6 +177,9 @@ int options_write(const struct options *options, struct error *err);
 
 void options_log_notes(const struct options *options);
 
+/** The command of two words that @first and @second are a mistyped form of, static; NULL: none. */
+const char *command_meant(const char *first, const char *second);
+
 /** Prints help for options->command, or for all if that is COMMAND_HELP or the daemon. */
 void options_usage(const struct options *options, FILE *out);
 

@@ -28,10 +28,12 @@ struct conntrack_settings {
 /**
  * Writes the values that differ. Failure to read or write one logs a warning with the file, the
  * desired value and the consequence; the others are still set.
+ * @cpus  those online; -1: unknown
  * @root  prefix of each path, for tests; "" for the host's /proc and /sys
  * Returns the number of failed settings.
  */
-size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const char *root);
+size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, long cpus,
+                               const char *root);
 
 /** The number in the file @path below /proc/sys/net; -1 if it cannot be read. */
 long long host_net_setting(const char *path);

@@ -62,10 +62,6 @@ struct uid {
 /* 36 characters and the NUL. */
 #define UID_TEXT_SIZE 37
 
-/** Parses a UUID in lower case, as the server writes it. Anything else, and NULL, counts as
- * unknown: returns false, and @uid is all zero. */
-bool uid_parse(const char *text, struct uid *uid);
-
 /** Writes @uid to @text, "" if unknown. Returns @text. */
 const char *uid_format(const struct uid *uid, char text[UID_TEXT_SIZE]);
 

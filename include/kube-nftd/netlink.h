@@ -10,7 +10,6 @@
 #include "kube-nftd/net.h"
 
 #include <libmnl/libmnl.h>
-#include <linux/filter.h>
 
 struct ev_loop;
 struct table_monitor;
@@ -460,20 +459,6 @@ struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,
                                         struct nft_socket *own, const struct table_monitor_ops *ops,
                                         struct error *err);
 void table_monitor_free(struct table_monitor *monitor);
-
-/* For nft_socket.c: called before and after a large batch; @transactions of it were applied. */
-void table_monitor_leave(struct table_monitor *monitor);
-void table_monitor_rejoin(struct table_monitor *monitor, uint32_t transactions);
-
-/* For tests: a monitor without a socket; processes messages as the kernel sends them; ends a loop
- * iteration; builds the socket filter and returns its number of instructions. */
-struct table_monitor *table_monitor_detached(const char *table, uint32_t own_port,
-                                             const struct table_monitor_ops *ops);
-void table_monitor_take(struct table_monitor *monitor, const void *messages, size_t length);
-void table_monitor_finish(struct table_monitor *monitor);
-#define TABLE_MONITOR_FILTER_SIZE 1000
-size_t table_monitor_filter(const char *table, uint32_t own_port,
-                            struct sock_filter out[TABLE_MONITOR_FILTER_SIZE]);
 
 /*
  * ---- stale UDP flows: flow_cleaner.c, conntrack.c ----

@@ -81,14 +81,8 @@ struct api_resource {
     const char *api_version; /* "discovery.k8s.io/v1" */
 };
 
-/** The resource of @kind. */
-const struct api_resource *collection_resource(enum object_kind kind);
-
 enum encoding { ENCODING_JSON, ENCODING_PROTOBUF };
 #define ENCODING_COUNT 2
-
-/** "json", "protobuf". */
-const char *encoding_name(enum encoding encoding);
 
 /**
  * The value of the Accept header, for the caller to free, as kube-proxy's settings define it:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Clocks, durations and histograms of durations. */
+/* Points in time, durations and histograms of durations. */
 #include "kube-nftd/base.h"
 
 #include <ctype.h>
@@ -12,37 +12,6 @@
 /* RFC 3339 years have four digits. */
 #define YEAR_ONE (-62135596800.0)
 #define YEAR_10000 253402300800.0
-
-/* ---- clocks ---- */
-
-static double read_clock(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-double clock_monotonic(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
-}
-
-double clock_cpu(void)
-{
-    return read_clock(CLOCK_THREAD_CPUTIME_ID);
-}
-
-double clock_realtime(void)
-{
-    return read_clock(CLOCK_REALTIME);
-}
-
-uint64_t clock_nanoseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 double clock_earlier(double a, double b)
 {

@@ -108,6 +108,19 @@ static void sort_items(cJSON *items)
     vec_free(&all);
 }
 
+/* A mistyped "list endpoints" reads as a namespace. */
+static void print_no_service(const struct options *options)
+{
+    const bool has_word =
+        options->command == COMMAND_LIST && options->subject && !options->namespace;
+    const char *meant = has_word ? command_meant("list", options->subject) : NULL;
+    fputs("no such Service (those with the label service.kubernetes.io/service-proxy-name are "
+          "another proxy's)\n",
+          stderr);
+    if (meant)
+        fprintf(stderr, "did you mean %s?\n", meant);
+}
+
 /* The list at @path, of Services whose names match the subject, "NAMESPACE[/NAME]"; sorted. NULL
  * with an error. */
 static cJSON *fetch_list(const struct options *options, const char *kind, const char *path,
@@ -126,9 +139,7 @@ static cJSON *fetch_list(const struct options *options, const char *kind, const 
         sort_items(items);
     bool people = options->output != OUTPUT_JSON && options->output != OUTPUT_YAML;
     if (facts && (!items || !items->child) && people)
-        fputs("no such Service (those with the label service.kubernetes.io/service-proxy-name are "
-              "another proxy's)\n",
-              stderr);
+        print_no_service(options);
     return facts;
 }
 

@@ -108,17 +108,23 @@ static int unknown_command(const char *word, struct error *err)
                 : error_set(err, "unknown command: %s (see --help)", word);
 }
 
+const char *command_meant(const char *first, const char *second)
+{
+    char *two = xasprintf("%s %s", first, second);
+    const char *near = find_near(two);
+    const bool differs = near && strcmp(near, two) != 0 && strchr(near, ' ');
+    free(two);
+    return differs ? near : NULL;
+}
+
 /* A word too many, as in "list endpoint a/b". */
 static int unexpected_word(const char *const *words, size_t at, struct error *err)
 {
-    char *two = at > 1 ? xasprintf("%s %s", words[0], words[1]) : NULL;
-    const char *near = two ? find_near(two) : NULL;
-    if (near && strcmp(near, two) != 0 && strchr(near, ' '))
-        error_set(err, "unexpected argument: %s (did you mean %s? see --help)", words[at], near);
-    else
-        error_set(err, "unexpected argument: %s (see --help)", words[at]);
-    free(two);
-    return -1;
+    const char *near = at > 1 ? command_meant(words[0], words[1]) : NULL;
+    if (near)
+        return error_set(err, "unexpected argument: %s (did you mean %s? see --help)", words[at],
+                         near);
+    return error_set(err, "unexpected argument: %s (see --help)", words[at]);
 }
 
 /* The command that the words begin with; NULL with an error. */

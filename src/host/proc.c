@@ -117,18 +117,18 @@ static bool apply(const struct setting *setting, const char *root)
 }
 
 /* 0: leave it unchanged. */
-static uint32_t desired_max(const struct conntrack_settings *settings)
+static uint32_t desired_max(const struct conntrack_settings *settings, long cpus)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t scaled = (uint64_t)settings->max_per_core * (cpus > 0 ? (uint64_t)cpus : 1);
     if (scaled > SCALED_LIMIT)
         return SCALED_LIMIT;
     return scaled > 0 && scaled < settings->min ? settings->min : (uint32_t)scaled;
 }
 
-size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const char *root)
+size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, long cpus,
+                               const char *root)
 {
-    const uint32_t most = desired_max(settings);
+    const uint32_t most = desired_max(settings, cpus);
     const struct setting max = {
         SYSCTLS "nf_conntrack_max", settings->max_given ? LIMIT : AT_LEAST, most,
         "new connections are dropped when the table is full (--conntrack-max-per-core 0 leaves it "

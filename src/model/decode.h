@@ -106,4 +106,8 @@ int decode_endpoint_slice(struct decoder *d);
 int decode_service_cidr(struct decoder *d);
 int decode_node(struct decoder *d);
 
+/** Parses a UUID in lower case, as the server writes it. Anything else, and NULL, counts as
+ * unknown: returns false, and @uid is all zero. */
+bool uid_parse(const char *text, struct uid *uid);
+
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Objects, their versions, uids, and the zones of endpoints. */
-#include "kube-nftd/base.h"
-#include "kube-nftd/model.h"
+#include "decode.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -18,6 +18,8 @@ struct chain_walk {
 static int on_base_chain(const struct nlmsghdr *header, void *data)
 {
     struct chain_walk *walk = data;
+    if (walk->left-- == 0)
+        return MNL_CB_ERROR;
     const struct nfgenmsg *about = mnl_nlmsg_get_payload(header);
     const struct nlattr *hook = nfnl_attribute(header, NFTA_CHAIN_HOOK);
     const struct base_chain chain = {
@@ -31,7 +33,7 @@ static int on_base_chain(const struct nlmsghdr *header, void *data)
     };
     if (hook && chain.table && chain.name && chain.type)
         walk->fn(walk->ctx, &chain);
-    return walk->left-- > 0 ? MNL_CB_OK : MNL_CB_ERROR;
+    return MNL_CB_OK;
 }
 
 struct rule_walk {
@@ -44,15 +46,18 @@ struct rule_walk {
 static int on_hooked_rule(const struct nlmsghdr *header, void *data)
 {
     struct rule_walk *walk = data;
+    if (walk->left-- == 0)
+        return MNL_CB_ERROR;
     const struct nlattr *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS);
     const char *table = netlink_text(nfnl_attribute(header, NFTA_RULE_TABLE)),
                *chain = netlink_text(nfnl_attribute(header, NFTA_RULE_CHAIN));
     bool has = expressions && table && chain && strcmp(table, walk->table) == 0 &&
                memmem(mnl_attr_get_payload(expressions), mnl_attr_get_payload_len(expressions),
                       walk->bytes, walk->length);
-    if (has)
-        walk->chain = xstrdup(chain);
-    return !has && walk->left-- > 0 ? MNL_CB_OK : MNL_CB_ERROR;
+    if (!has)
+        return MNL_CB_OK;
+    walk->chain = xstrdup(chain);
+    return MNL_CB_ERROR;
 }
 
 /* Passes the messages of a dump to @fn until it stops. On a socket of its own, so that a dump can

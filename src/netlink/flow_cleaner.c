@@ -320,9 +320,8 @@ static int start_reading(struct flow_cleaner *c, struct error *err)
 }
 
 /* Decides what follows a scan for @target. @seen: the scan read the table. */
-static void end_scan_for(struct target *target, bool seen)
+static void end_scan_for(struct target *target, bool seen, double now)
 {
-    double now = clock_monotonic();
     target->scanned = false;
     if (!seen)
         target->due = now;
@@ -333,11 +332,12 @@ static void end_scan_for(struct target *target, bool seen)
 
 static void end_scans(struct targets *targets, bool seen)
 {
+    const double now = clock_monotonic(); /* one for all: see flow_cleaner_run() */
     size_t n = 0;
     vec_each (&targets->active, it) {
         struct target *target = *it;
         if (target->scanned)
-            end_scan_for(target, seen);
+            end_scan_for(target, seen, now);
         targets->due = clock_earlier(targets->due, target->due);
         if (target->is_active)
             targets->active.v[n++] = target;
@@ -471,7 +471,8 @@ static bool can_make_stale(const struct target *target)
     return false;
 }
 
-static void apply(struct targets *targets, struct target *target)
+/* @due: of a scan */
+static void apply(struct targets *targets, struct target *target, double due)
 {
     struct port_target *port = (struct port_target *)target;
     struct frontend_target *frontend = (struct frontend_target *)target;
@@ -489,7 +490,7 @@ static void apply(struct targets *targets, struct target *target)
         forget_if_unused(targets, target);
         return;
     }
-    target->due = clock_monotonic() + FLIGHT_SECONDS;
+    target->due = due;
     targets->due = clock_earlier(targets->due, target->due);
     if (!target->is_active)
         vec_push(&targets->active, target);
@@ -499,12 +500,14 @@ static void apply(struct targets *targets, struct target *target)
 void flow_cleaner_run(struct flow_cleaner *c, enum family family)
 {
     struct targets *targets = &c->targets[family];
+    /* One time for all of them, so that one scan is for all. */
+    const double due = clock_monotonic() + FLIGHT_SECONDS;
     size_t skipped = 0;
     vec_each (&targets->pending, it) {
         if (is_not_applied(targets, *it))
             targets->pending.v[skipped++] = *it;
         else
-            apply(targets, *it);
+            apply(targets, *it, due);
     }
     targets->pending.n = skipped;
     if (skipped == 0)

@@ -2,6 +2,8 @@
 /* Sends batches, as one transaction or in pieces, and reads the kernel's answers. */
 #include "nft_socket.h"
 
+#include "table_monitor.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <libnftnl/batch.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink.h"
+#include "table_monitor.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

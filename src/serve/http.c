@@ -61,40 +61,6 @@ const char *http_request_header(const struct http *http, const char *name)
     return MHD_lookup_connection_value(http->connection, MHD_HEADER_KIND, name);
 }
 
-void http_header(struct http *http, const char *name, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *value = xvasprintf(format, args);
-    va_end(args);
-    vec_push(&http->headers, (struct http_header){name, value});
-}
-
-void http_text(struct http *http, unsigned status, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    http->status = status;
-    http->text = xvasprintf(format, args);
-    va_end(args);
-    http_header(http, "Content-Type", "text/plain; charset=utf-8");
-    http_header(http, "X-Content-Type-Options", "nosniff");
-}
-
-void http_busy(struct http *http)
-{
-    http_header(http, "Retry-After", "1");
-    http_text(http, MHD_HTTP_SERVICE_UNAVAILABLE, HTTP_BUSY " with other requests: ask again\n");
-}
-
-void http_json(struct http *http, unsigned status, char *text)
-{
-    http->status = status;
-    http->text = text;
-    http_header(http, "Content-Type", "application/json");
-    http_header(http, "X-Content-Type-Options", "nosniff");
-}
-
 static ssize_t read_stream(void *cls, uint64_t at, char *to, size_t room)
 {
     const struct http *http = cls;

@@ -51,6 +51,8 @@ bool http_argument_is_cut(const struct http *http, const char *name);
 /** The value of a header of the request, borrowed; NULL if absent. */
 const char *http_request_header(const struct http *http, const char *name);
 
+/* ---- http_answer.c ---- */
+
 /** Adds a header to the answer. @name must be static. */
 void http_header(struct http *http, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

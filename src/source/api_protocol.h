@@ -140,4 +140,10 @@ double retry_write_wait(struct retry *retry, const char *verb, const struct api_
 /** A write succeeded. Logs that if the last one failed. */
 void retry_write_done(struct retry *retry, double now);
 
+/** The resource of @kind. */
+const struct api_resource *collection_resource(enum object_kind kind);
+
+/** "json", "protobuf". */
+const char *encoding_name(enum encoding encoding);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "object_reader.h"
 
+#include "api_protocol.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 #include "kube-nftd/source.h"

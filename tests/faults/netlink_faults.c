@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Netlink calls that fail. The linker puts these before those of libc and libmnl in the program
+ * Netlink calls that fail. These take the place of those of libc and libmnl in the program
  * kube-nftd-faulty, which is otherwise the daemon; the daemon itself has nothing of this.
  *
  *     NETLINK_REJECTS=FILE     the kernel rejects elements with the address in FILE, and nothing
@@ -24,6 +24,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define STANDARD_ODDS 50
 #define MOST_SOCKETS 1024
@@ -101,13 +103,6 @@ static bool request_fails(int fd, bool transaction)
     return true;
 }
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __real_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length);
-ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length);
-ssize_t __real_recv(int fd, void *buffer, size_t size, int flags);
-ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
-
 /* The address in the file @rejects: its bytes in @address and their number, or 0. */
 static size_t rejected_address(char address[static sizeof(struct in6_addr)])
 {
@@ -134,7 +129,7 @@ static void exchange_types(const struct iovec *part, const char *address, size_t
             it->nlmsg_type = (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | to);
 }
 
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     char address[sizeof(struct in6_addr)];
     const size_t length = is_netlink(fd) ? rejected_address(address) : 0;
@@ -142,40 +137,49 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
         return -1;
     for (size_t i = 0; length && i < message->msg_iovlen; i++)
         exchange_types(&message->msg_iov[i], address, length, NFT_MSG_NEWSETELEM, NFT_MSG_MAX);
-    ssize_t sent = __real_sendmsg(fd, message, flags);
+    ssize_t sent = syscall(SYS_sendmsg, fd, message, flags);
     for (size_t i = 0; length && i < message->msg_iovlen; i++)
         exchange_types(&message->msg_iov[i], address, length, NFT_MSG_MAX, NFT_MSG_NEWSETELEM);
     return sent;
 }
 
-ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length)
+ssize_t mnl_socket_sendto(const struct mnl_socket *nl, const void *bytes, size_t length)
 {
-    return request_fails(mnl_socket_get_fd(nl), false)
+    const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    const int fd = mnl_socket_get_fd(nl);
+    return request_fails(fd, false)
                ? -1
-               : __real_mnl_socket_sendto(nl, bytes, length);
+               : sendto(fd, bytes, length, 0, (const void *)&kernel, sizeof(kernel));
+}
+
+static ssize_t receive(int fd, void *buffer, size_t size, int flags)
+{
+    return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
 }
 
 /* Throws away what is left of the answers. */
 static ssize_t lose_answers(int fd, void *buffer, size_t size, int flags)
 {
     sockets[fd].lossy = false;
-    while (__real_recv(fd, buffer, size, flags | MSG_DONTWAIT) > 0)
+    while (receive(fd, buffer, size, flags | MSG_DONTWAIT) > 0)
         continue;
     errno = sockets[fd].silent ? EAGAIN : ENOBUFS;
     return -1;
 }
 
-ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
+/* The daemon's own recv() calls it (src/source/read_budget.c). */
+ssize_t recvfrom(int fd, void *buffer, size_t size, int flags, struct sockaddr *from,
+                 socklen_t *from_length)
 {
-    if (rejects || !is_netlink(fd))
-        return __real_recv(fd, buffer, size, flags);
+    if (rejects || from || !is_netlink(fd))
+        return syscall(SYS_recvfrom, fd, buffer, size, flags, from, from_length);
     if (sockets[fd].lossy && sockets[fd].after-- == 0)
         return lose_answers(fd, buffer, size, flags);
     if (!is_due())
-        return __real_recv(fd, buffer, size, flags);
+        return receive(fd, buffer, size, flags);
     errno = some_errno();
     if (errno == ENOBUFS && below(2)) { /* with one datagram less */
-        __real_recv(fd, buffer, size, flags | MSG_DONTWAIT);
+        receive(fd, buffer, size, flags | MSG_DONTWAIT);
         errno = ENOBUFS;
     }
     return -1;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Whatever comes out of netlink sockets, each reader takes it or says what is wrong, and looks at
- * nothing behind it. The linker puts a kernel of ours before the real one: an input is a letter
+ * nothing behind it. A kernel of ours answers: an input is a letter
  * that picks the reader and then what the kernel answers, in pieces: a byte, the length (two
  * bytes, the lower first), and the messages. A piece whose byte is even ends an answer. Messages
  * with number and port 0 belong to any request.
  */
 #include "cleanup/cleanup.h"
 #include "kube-nftd/base.h"
-#include "kube-nftd/netlink.h"
 #include "netlink/conntrack.h"
+#include "netlink/table_monitor.h"
 #include "table/state.h"
 
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -77,14 +78,8 @@ static ssize_t receive(void *buffer, size_t size)
     return (ssize_t)piece.length;
 }
 
-ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *request, size_t size);
-int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
-int __wrap_access(const char *path, int mode);
-
 /* What is behind the piece in the buffer is not to be looked at. */
-ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
 {
     (void)fd;
     ASAN_UNPOISON_MEMORY_REGION(buffer, size);
@@ -94,14 +89,14 @@ ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
     return n > (ssize_t)size && !(flags & MSG_TRUNC) ? (ssize_t)size : n;
 }
 
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     (void)fd;
     (void)flags;
     return message->msg_iovlen > 0 ? 1 : 0;
 }
 
-ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *request, size_t size)
+ssize_t mnl_socket_sendto(const struct mnl_socket *nl, const void *request, size_t size)
 {
     (void)nl;
     (void)request;
@@ -110,7 +105,7 @@ ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *reques
     return (ssize_t)size;
 }
 
-int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
+int nanosleep(const struct timespec *wait, struct timespec *left)
 {
     (void)wait;
     (void)left;
@@ -118,7 +113,7 @@ int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
 }
 
 /* All modules are there. */
-int __wrap_access(const char *path, int mode)
+int access(const char *path, int mode)
 {
     (void)path;
     (void)mode;

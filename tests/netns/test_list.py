@@ -77,7 +77,10 @@ def test_patterns(proxy, published):
     ):  # fmt: skip
         assert list(items(proxy, pattern)) == [f"default/{name}" for name in names]
         assert run(proxy, "list", pattern, "-o", "name").split() == [f"default/{name}" for name in names]
-    done = call(proxy.lab.node, "list", "kube-system/*")
+    for pattern, meant in (("kube-system/*", ""), ("other", ""), ("endpionts", "did you mean list endpoints?\n")):
+        done = call(proxy.lab.node, "list", pattern)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", NO_SUCH_SERVICE + meant)
+    done = call(proxy.lab.node, "list", "-n", "endpionts")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", NO_SUCH_SERVICE)
 
 

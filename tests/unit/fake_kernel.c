@@ -24,8 +24,8 @@ static struct fake_kernel {
     unsigned fail_in; /* transactions; 0: none fails */
     enum fake_fault fault;
     struct fake_grudges grudges;
-    unsigned reads_before, reads_refused;
-    bool tables_refused;
+    unsigned reads_before, reads_fail;
+    bool tables_fail;
     int reads_errno;
     unsigned reads_whole, reads_torn;
     bool churns;
@@ -72,9 +72,9 @@ static struct fake_table *asked(const struct nft_socket *s, enum family family, 
     return table_of(family);
 }
 
-static int refused(int why, struct error *err)
+static int rejected(int why, struct error *err)
 {
-    return error_set(err, "the fake kernel refused: %s", why ? strerror(why) : "as told");
+    return error_set(err, "the fake kernel rejected: %s", why ? strerror(why) : "as told");
 }
 
 /* Packets on their way keep to the old rules, by which a new chain is empty. */
@@ -91,8 +91,8 @@ static bool has_elements(const struct fake_counts *since)
     return kernel.counts.added + kernel.counts.deleted > since->added + since->deleted;
 }
 
-/* Whether all is refused now. */
-static bool fault_refuses(struct nft_batch *batch, size_t from)
+/* Whether all is rejected now. */
+static bool fault_rejects(struct nft_batch *batch, size_t from)
 {
     const enum fake_fault fault = kernel.fault;
     if (fault == FAKE_LOSES_ANSWER)
@@ -113,11 +113,11 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     batch->short_of_memory = false;
     fake_copy_table(&next, table);
     int why = fake_apply(&next, batch, from, to, &kernel.counts, &kernel.grudges);
-    if (why || (faulty && fault_refuses(batch, from))) {
+    if (why || (faulty && fault_rejects(batch, from))) {
         fake_free_table(&next);
         batch->nothing_applied = from == 0;
         kernel.counts = counts;
-        return refused(why, err);
+        return rejected(why, err);
     }
     check_chains(table, &counts);
     fake_check_transaction(table, &next, kernel.now, kernel.cuts || !has_elements(&counts),
@@ -209,20 +209,20 @@ int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, st
     fake_free_table(&scratch);
     if (why)
         *why = number;
-    return number ? refused(number, err) : 0;
+    return number ? rejected(number, err) : 0;
 }
 
 /* ---- reading ---- */
 
-static bool read_is_refused(void)
+static bool read_fails(void)
 {
     if (kernel.reads_before > 0) {
         kernel.reads_before--;
         return false;
     }
-    if (kernel.reads_refused == 0)
+    if (kernel.reads_fail == 0)
         return false;
-    kernel.reads_refused--;
+    kernel.reads_fail--;
     return true;
 }
 
@@ -231,7 +231,7 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
 {
     const struct fake_table *held = asked(s, family, table);
     memset(state, 0, sizeof(*state));
-    if (kernel.tables_refused && read_is_refused())
+    if (kernel.tables_fail && read_fails())
         return error_set(err, "the fake kernel cannot read the table: %s",
                          strerror(kernel.reads_errno));
     state->exists = held->exists;
@@ -277,8 +277,8 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     if (!set)
         return error_set(err, "the fake kernel cannot read %s: %s", name, strerror(ENOENT));
     list_elements(set, &refs);
-    bool refused_now = read_is_refused();
-    size_t shown = refused_now ? refs.n / 2 : refs.n;
+    bool fails_now = read_fails();
+    size_t shown = fails_now ? refs.n / 2 : refs.n;
     bool torn = kernel.reads_torn > 0 && shown > 0 && !(kernel.reads_whole && kernel.reads_whole--);
     if (torn && shown > 1)
         shown--;
@@ -289,9 +289,9 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
         kernel.reads_torn--;
     }
     vec_free(&refs);
-    if (refused_now && kernel.intrude)
+    if (fails_now && kernel.intrude)
         kernel.intrude();
-    if (refused_now)
+    if (fails_now)
         return error_set(err, "the fake kernel cannot read %s: %s", name,
                          strerror(kernel.reads_errno));
     return 0;
@@ -320,7 +320,7 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
     const struct fake_set *set = fake_find_set(asked(s, family, table), name);
     ck_assert_uint_le(keys->n, NFT_KEYS_MOST);
     *found = 0;
-    if (read_is_refused())
+    if (read_fails())
         return error_set(err, "the fake kernel cannot look up elements of %s: %s", name,
                          strerror(kernel.reads_errno));
     for (; set && *found < keys->n; (*found)++) {
@@ -346,7 +346,7 @@ int nft_socket_count_elements(struct nft_socket *s, enum family family, const ch
                               const char *name, uint32_t *count, bool *told, struct error *err)
 {
     const struct fake_set *set = fake_find_set(asked(s, family, table), name);
-    if (read_is_refused())
+    if (read_fails())
         return error_set(err, "the fake kernel cannot count %s: %s", name,
                          strerror(kernel.reads_errno));
     *told = set && !kernel.counts_untold;
@@ -361,7 +361,7 @@ int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_d
     const struct fake_table *held = asked(s, family, what->table);
     ck_assert_uint_eq(what->type, NFT_MSG_GETSET);
     ck_assert_ptr_null(interrupted);
-    if (read_is_refused() || !held->exists)
+    if (read_fails() || !held->exists)
         return error_set(err, "the fake kernel cannot read the sets: %s",
                          strerror(held->exists ? kernel.reads_errno : ENOENT));
     vec_each (&held->sets, set)
@@ -373,7 +373,7 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
                           nft_rule_fn fn, void *ctx, struct error *err)
 {
     const struct fake_table *held = asked(s, family, table);
-    if (read_is_refused())
+    if (read_fails())
         return error_set(err, "the fake kernel cannot read the rules: %s",
                          strerror(kernel.reads_errno));
     vec_each (&held->chains, chain)
@@ -391,7 +391,7 @@ int nft_socket_read_chains(struct nft_socket *s, enum family family, const char 
                            nft_chain_fn fn, void *ctx, struct error *err)
 {
     const struct fake_table *held = asked(s, family, table);
-    if (read_is_refused())
+    if (read_fails())
         return error_set(err, "the fake kernel cannot read the chains: %s",
                          strerror(kernel.reads_errno));
     vec_each (&held->chains, from) {
@@ -415,7 +415,7 @@ int nft_socket_read_flowtable(struct nft_socket *s, enum family family, const ch
                               struct error *err)
 {
     const struct fake_table *held = asked(s, family, table);
-    if (read_is_refused())
+    if (read_fails())
         return error_set(err, "the fake kernel cannot read the flowtable: %s",
                          strerror(kernel.reads_errno));
     *exists = strcmp(held->flowtable, flowtable) == 0;
@@ -479,7 +479,7 @@ static void reset(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
         fake_free_table(&kernel.tables[i]);
-    fake_kernel_forgive();
+    fake_kernel_accept();
     memset(&kernel, 0, sizeof(kernel));
 }
 
@@ -519,16 +519,16 @@ void fake_kernel_lack(const char *expression)
     kernel.grudges.lacking = expression;
 }
 
-void fake_kernel_refuse(const char *set, const void *key, size_t key_length, int why)
+void fake_kernel_reject(const char *set, const void *key, size_t key_length, int why)
 {
     vec_push(&kernel.grudges.elements, (__typeof__(*kernel.grudges.elements.v)){
                                            set, fake_join(key, key_length, NULL, 0), why});
 }
 
-void fake_kernel_refuse_frontend(const char *set, const struct frontend *frontend, int why)
+void fake_kernel_reject_frontend(const char *set, const struct frontend *frontend, int why)
 {
     struct fake_key key = fake_frontend_key(frontend);
-    fake_kernel_refuse(set, key.bytes, key.length, why);
+    fake_kernel_reject(set, key.bytes, key.length, why);
 }
 
 void fake_kernel_limit(const char *set, size_t most)
@@ -536,7 +536,7 @@ void fake_kernel_limit(const char *set, size_t most)
     vec_push(&kernel.grudges.limits, (__typeof__(*kernel.grudges.limits.v)){set, most});
 }
 
-void fake_kernel_refuse_chain(const char *chain, int why)
+void fake_kernel_reject_chain(const char *chain, int why)
 {
     kernel.grudges.chain = chain;
     kernel.grudges.chain_why = why;
@@ -547,7 +547,7 @@ void fake_kernel_limit_chains(size_t most)
     kernel.grudges.most_chains = most;
 }
 
-void fake_kernel_forgive(void)
+void fake_kernel_accept(void)
 {
     vec_free(&kernel.grudges.elements);
     vec_free(&kernel.grudges.limits);
@@ -556,8 +556,8 @@ void fake_kernel_forgive(void)
 
 bool fake_kernel_spare(void)
 {
-    bool due = kernel.fail_in > 0 || kernel.reads_refused > 0;
-    kernel.fail_in = kernel.reads_refused = kernel.reads_before = 0;
+    bool due = kernel.fail_in > 0 || kernel.reads_fail > 0;
+    kernel.fail_in = kernel.reads_fail = kernel.reads_before = 0;
     return due;
 }
 
@@ -567,12 +567,12 @@ void fake_kernel_tear_reads(unsigned nth, unsigned n)
     kernel.reads_torn = n;
 }
 
-void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables, int why)
+void fake_kernel_fail_reads(unsigned nth, unsigned n, bool tables, int why)
 {
     kernel.reads_errno = why;
     kernel.reads_before = nth - 1;
-    kernel.reads_refused = n;
-    kernel.tables_refused = tables;
+    kernel.reads_fail = n;
+    kernel.tables_fail = tables;
 }
 
 void fake_kernel_churn(bool on)
@@ -585,7 +585,7 @@ void fake_kernel_tell_counts(bool on)
     kernel.counts_untold = !on;
 }
 
-void fake_kernel_while_refusing(void (*intrude)(void))
+void fake_kernel_while_failing(void (*intrude)(void))
 {
     kernel.intrude = intrude;
 }

@@ -9,7 +9,7 @@
  * ended on the spot:
  *  - a chain that is new in a table came before the elements that lead to it,
  *  - an entry of services leads to a service port that has
- *    backends for it or refuses its packets: rejected_ports, and for traffic policy Local also
+ *    backends for it or rejects its packets: rejected_ports, and for traffic policy Local also
  *    dropped_ports,
  *  - one that gets session affinity leads to a service port with a timeout, and the learner for
  *    that,
@@ -25,7 +25,7 @@
  *  - a list of sources stays when the last service port gets another one; it goes later, but for
  *    what another program put there,
  *  - ranges do not overlap, and each has an end (the kernel lets some slip through).
- * When all of a batch is in force:
+ * When all of a batch is applied:
  *  - a frontend that was there before and is there after was there all the time, even if the batch
  *    was cut; and just those could talk to it that could before or can now. Service CIDRs and pod
  *    CIDRs were those from before or the new ones (all unless the table was made anew),
@@ -43,11 +43,11 @@
 #include <stdint.h>
 
 enum fake_fault {
-    FAKE_REFUSES,       /* the transaction is refused */
+    FAKE_REJECTS,       /* the transaction is rejected */
     FAKE_BUSY,          /* likewise, and its first message is named, with EBUSY */
     FAKE_OUT_OF_MEMORY, /* likewise with ENOMEM */
     FAKE_NO_BUFFERS,    /* it cannot be sent */
-    FAKE_LOSES_ANSWER   /* it is in force, but the answer gets lost */
+    FAKE_LOSES_ANSWER   /* it is applied, but the answer gets lost */
 };
 
 /* The first packet of a connection, by where it comes from. */
@@ -76,10 +76,10 @@ struct fake_route {
     unsigned choices, most_draws, last_choices;
 };
 
-/* What the transactions in force have done since the last fake_kernel_forget_counts(). */
+/* What the applied transactions have done since the last fake_kernel_forget_counts(). */
 struct fake_counts {
     size_t transactions, messages;
-    size_t attempts;                              /* transactions that were refused, too */
+    size_t attempts;                              /* transactions that were rejected, too */
     size_t tables, sets, chains, rules, verdicts; /* added */
     size_t added, deleted;                        /* elements of data maps and named sets */
     size_t looked_up;                             /* elements given by their keys */
@@ -98,25 +98,25 @@ void fake_kernel_set_time(double now);
 /** The @nth transaction from now (1 is the next one) has @fault. */
 void fake_kernel_fail(unsigned nth, enum fake_fault fault);
 
-/** From now on rules with @expression ("fib", borrowed) are refused, as by a kernel that was built
+/** From now on rules with @expression ("fib", borrowed) are rejected, as by a kernel that was built
  * without it. NULL: none are. */
 void fake_kernel_lack(const char *expression);
 
 /*
- * What is refused from now on, message by message as the kernel does: the whole transaction is
+ * What is rejected from now on, message by message as the kernel does: the whole transaction is
  * judged, each message up to its first fault. Strings are borrowed.
  */
 
 /** Elements of @set (NULL: of any but verdict maps) whose key begins with @key: adding them and
  * deleting them. */
-void fake_kernel_refuse(const char *set, const void *key, size_t key_length, int why);
-void fake_kernel_refuse_frontend(const char *set, const struct frontend *frontend, int why);
+void fake_kernel_reject(const char *set, const void *key, size_t key_length, int why);
+void fake_kernel_reject_frontend(const char *set, const struct frontend *frontend, int why);
 
 /** More than so many elements in @set: ENFILE. */
 void fake_kernel_limit(const char *set, size_t most);
 
 /** Making a chain of this name, and deleting it. */
-void fake_kernel_refuse_chain(const char *chain, int why);
+void fake_kernel_reject_chain(const char *chain, int why);
 
 /** More than so many chains: EMLINK, of the transaction as a whole, without a message. */
 void fake_kernel_limit_chains(size_t most);
@@ -131,7 +131,7 @@ void fake_kernel_have_devices(const char *names);
 void fake_kernel_keep_device_names(bool on);
 
 /** This device (borrowed) cannot be added to a flowtable. NULL: all can. */
-void fake_kernel_refuse_device(const char *name, int why);
+void fake_kernel_reject_device(const char *name, int why);
 
 /** The names of a flowtable's devices, sorted, to be freed; NULL: there is no flowtable. */
 char *fake_kernel_devices(enum family family);
@@ -141,15 +141,15 @@ char *fake_kernel_devices(enum family family);
 void fake_kernel_drop_device(enum family family, const char *name);
 void fake_kernel_drop_flowtable(enum family family);
 
-/** Nothing is refused any more. */
-void fake_kernel_forgive(void);
+/** Nothing is rejected any more. */
+void fake_kernel_accept(void);
 
 /** Whether a fault is still to come; it is taken back. */
 bool fake_kernel_spare(void);
 
 /** The @nth read of declarations, elements or rules from now and the @n - 1 after it fail with
  * @why; those of a table too if @tables. */
-void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables, int why);
+void fake_kernel_fail_reads(unsigned nth, unsigned n, bool tables, int why);
 
 /** The @nth read of sets that have elements from now and the @n - 1 after it give one of them twice
  * and leave one out, as the kernel may while it moves them to a larger hash table. */
@@ -161,8 +161,8 @@ void fake_kernel_churn(bool on);
 /** Whether the kernel says how many elements a set has, as newer ones do; on at the beginning. */
 void fake_kernel_tell_counts(bool on);
 
-/** What another program does to the table during each read that is refused; NULL for nothing. */
-void fake_kernel_while_refusing(void (*intrude)(void));
+/** What another program does to the table during each read that fails; NULL for nothing. */
+void fake_kernel_while_failing(void (*intrude)(void));
 
 /** From now on each batch is cut into transactions wherever that is allowed. */
 void fake_kernel_cut(bool on);

@@ -218,7 +218,7 @@ static bool is_out_of_use(const struct step *step, const char *set, const struct
     return false;
 }
 
-/* A service port may lose its affinity before the frontends in force that still have it. */
+/* A service port may lose its affinity before the frontends applied that still have it. */
 static bool just_lost_affinity(const struct step *step, const char *set,
                                const struct fake_element *e)
 {

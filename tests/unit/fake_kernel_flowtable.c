@@ -14,7 +14,7 @@
 static struct fake_devices host;
 static struct {
     bool keeps_names; /* also those of devices that are not there */
-    const char *refused;
+    const char *rejected;
     int why;
 } manner;
 
@@ -71,7 +71,7 @@ static int new_device(struct fake_table *table, const char *name)
 {
     if (!is_there(name))
         return ENOENT;
-    if (manner.refused && strcmp(manner.refused, name) == 0)
+    if (manner.rejected && strcmp(manner.rejected, name) == 0)
         return manner.why;
     if (!find_device(&table->devices, name))
         add_device(&table->devices, name);
@@ -162,9 +162,9 @@ void fake_kernel_keep_device_names(bool on)
     manner.keeps_names = on;
 }
 
-void fake_kernel_refuse_device(const char *name, int why)
+void fake_kernel_reject_device(const char *name, int why)
 {
-    manner.refused = name;
+    manner.rejected = name;
     manner.why = why;
 }
 

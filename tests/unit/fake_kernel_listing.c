@@ -85,7 +85,7 @@ static bool has_all_parts(const struct fake_table *table, const struct fake_elem
     return true;
 }
 
-/* What refuses packets that are not translated, as the chain refuse-port does. If all are, it may
+/* What rejects packets that are not translated, as the chain refuse-port does. If all are, it may
  * stay until it is deleted. */
 static const char *refusal_of(const struct fake_table *table, const struct fake_element *service)
 {

@@ -28,7 +28,7 @@ struct application {
     const char *table_name;
     const struct fake_grudges *grudges;
     struct fake_rule *rule; /* the one that is being judged */
-    int why;                /* of an expression that is refused */
+    int why;                /* of an expression that is rejected */
 };
 
 /* ---- attributes ---- */
@@ -320,7 +320,7 @@ static bool take_element(const struct nlattr *from, struct fake_element *out)
     return true;
 }
 
-/* An element that is refused for itself. */
+/* An element that is rejected for itself. */
 static int judge_element(const struct application *a, const struct fake_set *set,
                          const struct fake_element *element)
 {

@@ -171,7 +171,7 @@ void fake_sorted(const struct fake_set *set, fake_element_refs *out);
 
 /* ---- fake_kernel_messages.c ---- */
 
-/* What is refused although nothing is wrong with it. */
+/* What is rejected although nothing is wrong with it. */
 struct fake_grudges {
     const char *lacking; /* an expression that is not known, or NULL */
     VEC(struct {
@@ -191,7 +191,7 @@ struct fake_grudges {
 };
 
 /** Applies the messages of a batch between two offsets, each up to its first fault, and notes
- * in the batch what is refused. The first errno, or 0. */
+ * in the batch what is rejected. The first errno, or 0. */
 int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, size_t to,
                struct fake_counts *counts, const struct fake_grudges *grudges);
 
@@ -250,7 +250,7 @@ void fake_check_transaction(const struct fake_table *before, struct fake_table *
 
 /* ---- fake_kernel_batches.c ---- */
 
-/** Checks what holds when all of a batch is in force. */
+/** Checks what holds when all of a batch is applied. */
 void fake_check_batch(const struct fake_table *table, fake_violated_fn violated);
 
 /* Who may talk to a frontend: a sum over its ranges; 0 if it does not serve. */
@@ -259,7 +259,7 @@ struct fake_access {
     uint64_t sum;
 };
 
-/* What a batch in pieces showed in between, to be judged when all of it is in force. */
+/* What a batch in pieces showed in between, to be judged when all of it is applied. */
 #define FAKE_RANGE_SETS 3
 struct fake_watch {
     struct fake_table start;
@@ -272,7 +272,7 @@ void fake_watch_begin(struct fake_watch *watch, const struct fake_table *start);
 /** @whole: it is all of the batch. */
 void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now, bool whole,
                       fake_violated_fn violated);
-/** @done: all pieces are in force. */
+/** @done: all pieces are applied. */
 void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool done,
                     fake_violated_fn violated);
 

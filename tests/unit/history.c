@@ -19,15 +19,15 @@ uint32_t arc4random(void)
 
 void fail_somehow(unsigned odds)
 {
-    static const enum fake_fault refusals[] = {FAKE_REFUSES, FAKE_BUSY, FAKE_OUT_OF_MEMORY,
-                                               FAKE_NO_BUFFERS};
+    static const enum fake_fault rejections[] = {FAKE_REJECTS, FAKE_BUSY, FAKE_OUT_OF_MEMORY,
+                                                 FAKE_NO_BUFFERS};
     static const int whys[] = {EINTR, ENOBUFS, ENOMEM};
     /* One random number a statement: compilers choose the order of arguments. */
     unsigned nth = 1 + below(24), n = 1 + below(5), kind = below(2), torn = below(24);
     if (below(odds) == 0)
-        fake_kernel_fail((nth + 5) / 6, kind ? refusals[n % 4] : FAKE_LOSES_ANSWER);
+        fake_kernel_fail((nth + 5) / 6, kind ? rejections[n % 4] : FAKE_LOSES_ANSWER);
     if (below(odds) == 0)
-        fake_kernel_refuse_reads(nth, n, kind, whys[(nth + n) % 3]);
+        fake_kernel_fail_reads(nth, n, kind, whys[(nth + n) % 3]);
     if (below(odds) == 0)
         fake_kernel_tear_reads(1, torn);
 }
@@ -41,9 +41,9 @@ bool fail_no_more(void)
 void begrudge(const struct frontend *frontend)
 {
     static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
-    fake_kernel_refuse_frontend("services", frontend, ONE_OF(whys));
+    fake_kernel_reject_frontend("services", frontend, ONE_OF(whys));
     if (below(2))
-        fake_kernel_refuse("cluster_ips", frontend->address.bytes,
+        fake_kernel_reject("cluster_ips", frontend->address.bytes,
                            address_length((enum family)frontend->family), EINVAL);
 }
 
@@ -54,7 +54,7 @@ void begrudge_port(uint32_t number)
         "source_lists", NULL};
     static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
     const char *set = ONE_OF(sets);
-    fake_kernel_refuse(set, &number, sizeof(number), ONE_OF(whys));
+    fake_kernel_reject(set, &number, sizeof(number), ONE_OF(whys));
 }
 
 bool crowd(enum family family)
@@ -67,6 +67,6 @@ bool crowd(enum family family)
         return false;
     fake_kernel_limit(set, size + below(3));
     if (below(3) == 0)
-        fake_kernel_refuse_chain("pick-3", ENOSPC);
+        fake_kernel_reject_chain("pick-3", ENOSPC);
     return true;
 }

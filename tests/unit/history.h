@@ -22,10 +22,10 @@ void fail_somehow(unsigned odds);
 /* Takes back what is still to come of it. Returns whether something was. */
 bool fail_no_more(void);
 
-/* Elements of @frontend are refused. */
+/* Elements of @frontend are rejected. */
 void begrudge(const struct frontend *frontend);
 
-/* Elements of the service port with @number are refused. */
+/* Elements of the service port with @number are rejected. */
 void begrudge_port(uint32_t number);
 
 /* There is room for what is there in some set, and a little more. Returns whether that is so. */

@@ -11,6 +11,7 @@ struct reader {
     size_t room;
     unsigned number;
     bool more;
+    char *each; /* what "$" stands for; NULL: itself */
 };
 
 static char *given; /* the text below a command */
@@ -48,6 +49,12 @@ char *script_word(char **words)
     *words = word + length + (word[length] != '\0');
     word[length] = '\0';
     return word;
+}
+
+unsigned script_number(char **words, unsigned otherwise)
+{
+    const char *word = script_word(words);
+    return *word ? (unsigned)strtoul(word, NULL, 0) : otherwise;
 }
 
 bool script_option(char *word, const char *key, char **value)
@@ -120,6 +127,13 @@ static void next_line(struct reader *reader)
         reader->line[length - 1] = '\0';
 }
 
+/* @line with what "$" stands for. */
+static char *filled_in(const struct reader *reader, const char *line)
+{
+    const char *at = reader->each ? strchr(line, '$') : NULL;
+    return at ? xasprintf("%.*s%s%s", (int)(at - line), line, reader->each, at + 1) : xstrdup(line);
+}
+
 static struct reader open_file(const char *file)
 {
     struct reader reader = {0};
@@ -135,6 +149,7 @@ static void close_file(struct reader *reader)
 {
     fclose(reader->file);
     free(reader->line);
+    free(reader->each);
 }
 
 static bool begins_case(const struct reader *reader)
@@ -142,12 +157,34 @@ static bool begins_case(const struct reader *reader)
     return strncmp(reader->line, "= ", 2) == 0;
 }
 
+/* The words of "each WORD...", which may be the first line of a case; NULL: it is another line. */
+static const char *words_of_each(const struct reader *reader)
+{
+    return reader->more && strncmp(reader->line, "each ", 5) == 0 ? reader->line + 5 : NULL;
+}
+
+/* Goes from a case's name to its first line. Returns how many cases it is. */
+static int begin_case(struct reader *reader)
+{
+    int n = 1;
+    next_line(reader);
+    for (const char *at = words_of_each(reader); at && (at = strchr(at, ' ')); at++)
+        n++;
+    return n;
+}
+
 int script_cases(const char *file)
 {
     struct reader reader = open_file(file);
     int n = 0;
-    for (; reader.more; next_line(&reader))
-        n += begins_case(&reader);
+    while (reader.more) {
+        if (begins_case(&reader)) {
+            unit_chooses_case(reader.line + 2);
+            n += begin_case(&reader);
+        } else {
+            next_line(&reader);
+        }
+    }
     close_file(&reader);
     return n;
 }
@@ -170,45 +207,59 @@ static void write_lines(FILE *out, const char *mark, const char *text)
         fprintf(out, "%s%.*s\n", mark, (int)strcspn(line, "\n"), line);
 }
 
-static VEC(struct script_command) own_commands;
+struct command {
+    const char *name;
+    void (*run)(char *words, FILE *out);
+};
+
+static VEC(struct command) commands;
 
 void script_add_command(const char *name, void (*run)(char *words, FILE *out))
 {
     char *dashed = xstrdup(name);
     for (char *c = dashed; *c; c++)
         *c = *c == '_' ? '-' : *c;
-    vec_push(&own_commands, (struct script_command){dashed, run});
+    vec_push(&commands, (struct command){dashed, run});
 }
 
 /* NULL: there is none of that name. */
-static const struct script_command *find_command(const char *name,
-                                                 const struct script_command *commands)
+static const struct command *find_command(const char *name)
 {
-    for (; commands && commands->name; commands++)
-        if (strcmp(commands->name, name) == 0)
-            return commands;
-    vec_each (&own_commands, it)
+    vec_each (&commands, it)
         if (strcmp(it->name, name) == 0)
             return it;
     return NULL;
 }
 
-static char *run_line(char *line, const char *where, const struct script_command *commands)
+static char *run_line(char *line, const char *where)
 {
     char *text, *words = line;
     size_t length;
     const char *name = script_word(&words);
-    const struct script_command *command = find_command(name, commands);
+    const struct command *command = find_command(name);
     if (!command)
         ck_abort_msg("%s: no command %s", where, name);
+    FILE *outer = output;
     output = open_memstream(&text, &length);
     command->run(words, output);
     if (shows_log)
         write_logged(output, shown_level);
     fclose(output);
-    output = NULL;
+    output = outer;
     name_numbers(text);
     return text;
+}
+
+bool script_line(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *line = xvasprintf(format, args), *text = run_line(line, "script_line()");
+    va_end(args);
+    bool any = *text;
+    free(text);
+    free(line);
+    return any;
 }
 
 /* What a command must write: lines below it, or one behind " => ", which is cut off. */
@@ -233,14 +284,14 @@ static void write_command(FILE *out, const char *line, bool in_line, const char 
 }
 
 /* The command in the present line, and what is below it. */
-static void run_command(struct reader *reader, const struct script_command *commands, FILE *writes)
+static void run_command(struct reader *reader, FILE *writes)
 {
     char *line = xstrdup(reader->line), *where = xasprintf("%s:%u", reader->path, reader->number);
     bool in_line = strstr(line, " => ");
     next_line(reader);
     given = take_lines(reader, "|");
-    char *expected = take_expected(reader, line), *words = xstrdup(line);
-    char *actual = run_line(words, where, commands);
+    char *expected = take_expected(reader, line), *words = filled_in(reader, line);
+    char *actual = run_line(words, where);
     if (writes)
         write_command(writes, line, in_line, actual);
     else if (strcmp(actual, expected) != 0)
@@ -254,31 +305,68 @@ static void run_command(struct reader *reader, const struct script_command *comm
     free(where);
 }
 
-static void run_case(struct reader *reader, const struct script_command *commands, FILE *writes)
+static void run_case(struct reader *reader, FILE *writes)
 {
-    do {
-        if (*reader->line && *reader->line != '#' && !begins_case(reader)) {
-            run_command(reader, commands, writes);
+    while (reader->more && !begins_case(reader)) {
+        if (*reader->line && *reader->line != '#') {
+            run_command(reader, writes);
             continue;
         }
         if (writes)
             fprintf(writes, "%s\n", reader->line);
         next_line(reader);
-    } while (reader->more && !begins_case(reader));
+    }
 }
 
-void script_run(const char *file, int number, const struct script_command *commands)
+/* Takes the line "each WORD...", if it is one, for its word @number. */
+static void take_each(struct reader *reader, int number, FILE *writes)
+{
+    const char *words = words_of_each(reader);
+    if (!words)
+        return;
+    for (; number > 0; number--)
+        words = strchr(words, ' ') + 1;
+    reader->each = xstrndup(words, strcspn(words, " "));
+    if (writes)
+        fprintf(writes, "%s\n", reader->line);
+    next_line(reader);
+}
+
+/* Goes to the first line of case *@number and returns its name; *@number is then which one of its
+ * words is meant. Lines before the first case go to @writes, if it is that one. */
+static char *find_case(struct reader *reader, int *number, FILE *writes)
+{
+    const bool is_first = *number == 0;
+    for (;;) {
+        for (; !begins_case(reader); next_line(reader))
+            if (writes && is_first)
+                fprintf(writes, "%s\n", reader->line);
+        char *name = xstrdup(reader->line + 2);
+        const int n = begin_case(reader);
+        if (*number < n)
+            return name;
+        *number -= n;
+        free(name);
+    }
+}
+
+void script_run(const char *file, int number)
 {
     struct reader reader = open_file(file);
     vec_free(&named);
-    const char *only = getenv("UNIT_CASE"), *written = getenv("UNIT_WRITE");
+    const char *written = getenv("UNIT_WRITE");
     FILE *writes = written ? fopen(written, number == 0 ? "we" : "ae") : NULL;
-    for (int passed = 0; !begins_case(&reader) || passed++ < number; next_line(&reader))
-        if (writes && number == 0)
-            fprintf(writes, "%s\n", reader.line);
-    if (!only || strcmp(reader.line + 2, only) == 0)
-        run_case(&reader, commands, writes);
+    char *name = find_case(&reader, &number, writes);
+    if (writes && number > 0) /* the first word stands for all */
+        writes = freopen("/dev/null", "we", writes);
+    if (unit_chooses_case(name)) {
+        if (writes)
+            fprintf(writes, "= %s\n", name);
+        take_each(&reader, number, writes);
+        run_case(&reader, writes);
+    }
     if (writes)
         fclose(writes);
+    free(name);
     close_file(&reader);
 }

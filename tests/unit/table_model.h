@@ -25,41 +25,30 @@ struct desired_frontend {
     unsigned port;
 };
 
-static struct desired {
+/* Of ports and frontends by number. */
+struct desired {
     struct desired_port ports[MOST_NUMBERS];
     struct desired_frontend frontends[MOST_NUMBERS];
     unsigned most; /* above all numbers */
     char pods[80], service_cidrs[80];
-} desired;
+};
 
-static inline void set_up_desired(void)
-{
-    memset(&desired, 0, sizeof(desired));
-    setup();
-}
+/* As it was told last. */
+extern struct desired desired;
+
+/* A fixture: nothing is desired; with setup(). */
+void set_up_desired(void);
 
 /* A list of numbers in a case: "1", "1..20", "0..98/2", one after the other. */
 struct numbers {
     unsigned first, last, step;
 };
 
-static inline void note_number(unsigned number)
-{
-    desired.most = number >= desired.most ? number + 1 : desired.most;
-    ck_assert_uint_lt(desired.most, MOST_NUMBERS);
-}
+/* From now on @number is one of those below desired.most. */
+void note_number(unsigned number);
 
-static inline bool next_numbers(char **words, struct numbers *numbers)
-{
-    char *word = script_word(words);
-    *numbers = (struct numbers){.step = 1};
-    int n = sscanf(word, "%u..%u/%u", &numbers->first, &numbers->last, &numbers->step);
-    if (n == 1)
-        numbers->last = numbers->first;
-    if (n >= 1)
-        note_number(numbers->last);
-    return n >= 1;
-}
+/* Cuts the first word off. Returns whether it was some numbers. */
+bool next_numbers(char **words, struct numbers *numbers);
 
 #define EACH_NUMBER(i, words)                                                                      \
     for (struct numbers all_##i; next_numbers(words, &all_##i);)                                   \
@@ -67,286 +56,48 @@ static inline bool next_numbers(char **words, struct numbers *numbers)
 
 /* ---- telling ---- */
 
-static inline struct wish wish_of(const struct desired_frontend *f, const struct desired_port *p)
-{
-    return (struct wish){.wanted = f->wanted,
-                         .external = f->external,
-                         .local = f->local,
-                         .all = p->all,
-                         .here = p->here,
-                         .timeout = p->timeout,
-                         .sources = f->restricted ? p->sources : NULL};
-}
-
-static inline struct wish wish_in(const struct desired *what, unsigned number)
-{
-    const struct desired_frontend *f = &what->frontends[number];
-    return wish_of(f, &what->ports[f->port]);
-}
-
-static inline struct wish desired_wish(unsigned number)
-{
-    return wish_in(&desired, number);
-}
-
-/* Whether a port has a list of sources. */
-static inline bool port_restricts(unsigned port)
-{
-    for (unsigned i = 0; i < desired.most; i++)
-        if (desired.frontends[i].wanted && desired.frontends[i].port == port &&
-            desired.frontends[i].restricted)
-            return true;
-    return false;
-}
+/* What is desired of a frontend: of these two, of frontend @number in @what, or now. */
+struct wish wish_of(const struct desired_frontend *f, const struct desired_port *p);
+struct wish wish_in(const struct desired *what, unsigned number);
+struct wish desired_wish(unsigned number);
 
 /* What is needed of a port, all of it if there are no frontends; false: nobody has it. */
-static inline bool port_needs_of(unsigned port, bool *cluster, bool *local)
-{
-    const struct desired_port *p = &desired.ports[port];
-    bool led = false;
-    *cluster = p->more_cluster;
-    *local = p->more_local;
-    for (unsigned i = 0; i < desired.most; i++) {
-        const struct desired_frontend *f = &desired.frontends[i];
-        if (!f->wanted || f->port != port)
-            continue;
-        led = true;
-        *cluster = *cluster || f->external || !f->local;
-        *local = *local || f->local;
-    }
-    *cluster = *cluster || (!led && !*local);
-    return led || p->stays;
-}
+bool port_needs_of(unsigned port, bool *cluster, bool *local);
 
-static inline void tell_port_of(unsigned port)
-{
-    struct route_memory memory;
-    const struct desired_port *p = &desired.ports[port];
-    const struct wish wish = {.all = p->all,
-                              .here = p->here,
-                              .timeout = p->timeout,
-                              .sources = port_restricts(port) ? p->sources : NULL};
-    struct port_route route = port_route_of(&wish, &memory);
-    route.service_id = *p->service ? p->service : NULL;
-    const bool exists = port_needs_of(port, &route.needs_cluster, &route.needs_local);
-    route.n_backends = route.needs_cluster ? route.n_backends : 0;
-    route.n_local = route.needs_local ? route.n_local : 0;
-    if (exists)
-        ruleset_set_port(ruleset, port + 1, &route);
-    else
-        ruleset_remove_port(ruleset, port + 1);
-    vec_free(&memory.sources);
-}
-
-static inline void tell_frontend(unsigned number)
-{
-    const struct wish wish = desired_wish(number);
-    const struct frontend f = frontend(number);
-    struct route route = route_of(number, &wish);
-    route.port = desired.frontends[number].port + 1;
-    if (wish.wanted)
-        ruleset_set(ruleset, &f, &route);
-    else
-        ruleset_remove(ruleset, &f);
-}
-
-static inline void tell_cluster_ip(unsigned number)
-{
-    const struct frontend f = frontend(number);
-    const bool told = ruleset_has_cluster_ip(ruleset, &f.address);
-    for (int i = 0; !told && i < desired.frontends[number].cluster_ip; i++)
-        ruleset_use_cluster_ip(ruleset, &f.address, true);
-}
+/* Passes what is desired of a port or frontend to the ruleset. */
+void tell_port_of(unsigned port);
+void tell_frontend(unsigned number);
 
 /* All of it, as a daemon does that starts: the last ones first. */
-static inline void tell_desired(void)
-{
-    bool cluster, local;
-    for (unsigned i = desired.most; i-- > 0;)
-        if (port_needs_of(i, &cluster, &local))
-            tell_port_of(i);
-    for (unsigned i = desired.most; i-- > 0;) {
-        if (desired.frontends[i].wanted)
-            tell_frontend(i);
-        tell_cluster_ip(i);
-    }
-    set_pod_cidrs(desired.pods);
-    set_service_cidrs(desired.service_cidrs);
-}
+void tell_desired(void);
 
 /* ---- in words ---- */
 
 /* Ranges with commas in place of spaces. */
-static inline void spaced(const char *value, char out[80])
-{
-    snprintf(out, 80, "%s", value);
-    for (char *at = out; (at = strchr(at, ','));)
-        *at = ' ';
-}
-
-/* Backends: as for backends_of(), "-" for none; "i+2:3" are three from 2 + @number on. */
-static inline void backends_in_words(const char *value, unsigned number, char out[80])
-{
-    unsigned from = 0, n;
-    if (sscanf(value, "i+%u:%u", &from, &n) == 2 || sscanf(value, "i:%u", &n) == 1)
-        snprintf(out, 80, "%u..%u", number + from, number + from + n - 1);
-    else
-        snprintf(out, 80, "%s", *value == '-' ? "" : value);
-}
+void spaced(const char *value, char out[80]);
 
 /* "gone", or "123 here=1 timeout=60 external local from=10-19,50 port=7 ns=a": of frontend @number.
  * "open": it is not restricted, though its port has sources. */
-static inline void parse_wish(char *words, unsigned number, struct desired_frontend *f,
-                              struct desired_port *p)
-{
-    char *value;
-    for (char *word; *(word = script_word(&words));) {
-        if (strcmp(word, "gone") == 0)
-            f->wanted = false;
-        else if (strcmp(word, "external") == 0)
-            f->external = true;
-        else if (strcmp(word, "local") == 0)
-            f->local = true;
-        else if (script_option(word, "port", &value))
-            f->port = (unsigned)atoi(value);
-        else if (script_option(word, "from", &value))
-            f->restricted = true, spaced(value, p->sources);
-        else if (strcmp(word, "open") == 0)
-            f->restricted = false;
-        else if (script_option(word, "timeout", &value))
-            p->timeout = (uint32_t)atoi(value);
-        else if (script_option(word, "ns", &value))
-            snprintf(p->service, sizeof(p->service), "%s/", value);
-        else if (script_option(word, "here", &value))
-            backends_in_words(value, number, p->here);
-        else
-            backends_in_words(word, number, p->all);
-    }
-}
+void parse_wish(char *words, unsigned number, struct desired_frontend *f, struct desired_port *p);
 
-static inline void set_desired(unsigned number, const char *words)
-{
-    char *copy = xstrdup(words);
-    struct desired_frontend f = {.wanted = true, .port = number}, was = desired.frontends[number];
-    struct desired_port p = {0};
-    parse_wish(copy, number, &f, &p);
-    note_number(number);
-    note_number(f.port);
-    if (!strstr(words, "from=")) /* other frontends may be restricted */
-        memcpy(p.sources, desired.ports[f.port].sources, sizeof(p.sources));
-    f.cluster_ip = was.cluster_ip;
-    p.stays = desired.ports[f.port].stays;
-    desired.frontends[number] = f;
-    desired.ports[f.port] = p;
-    tell_port_of(f.port);
-    tell_frontend(number);
-    if (was.wanted && was.port != f.port)
-        tell_port_of(was.port);
-    free(copy);
-}
-
-/* "1..9 123 external": these frontends. */
-static inline void want(const char *words)
-{
-    struct numbers all;
-    char *copy = xstrdup(words), *rest = copy;
-    next_numbers(&rest, &all);
-    for (unsigned i = all.first; i <= all.last; i += all.step)
-        set_desired(i, rest);
-    free(copy);
-}
-
-static inline void want_pods(const char *text)
-{
-    snprintf(desired.pods, sizeof(desired.pods), "%s", text);
-    set_pod_cidrs(desired.pods);
-}
-
-static inline void want_service_cidrs(const char *text)
-{
-    snprintf(desired.service_cidrs, sizeof(desired.service_cidrs), "%s", text);
-    set_service_cidrs(desired.service_cidrs);
-}
+/* Changes what is desired, and tells: frontend @number, "1..9 123 external", ranges. */
+void set_desired(unsigned number, const char *words);
+void want(const char *words);
+void want_pods(const char *text);
+void want_service_cidrs(const char *text);
 
 /* ---- what the kernel does ---- */
 
-/* Frees both. */
-static inline bool same_ranges(range_vec *got, range_vec *expected)
-{
-    bool same = got->n == expected->n &&
-                (got->n == 0 || memcmp(got->v, expected->v, got->n * sizeof(*got->v)) == 0);
-    vec_free(expected);
-    vec_free(got);
-    return same;
-}
-
-/* Prefixes that lie side by side are one range. */
-static inline bool has_sources(unsigned number, const char *text)
-{
-    const struct frontend f = frontend(number);
-    range_vec got = {0}, expected = {0};
-    fake_kernel_sources(&f, &got);
-    ranges_of(text, &expected);
-    ranges_normalize(family, &expected);
-    return same_ranges(&got, &expected);
-}
-
-static inline bool has_ranges(const char *set, const char *text)
-{
-    range_vec got = {0}, expected = {0};
-    if (fake_kernel_size(family, set) != SIZE_MAX)
-        fake_kernel_ranges(family, set, &got);
-    ranges_of(text, &expected);
-    return same_ranges(&got, &expected);
-}
+/* Whether a set has just these. */
+bool has_ranges(const char *set, const char *text);
 
 /* Whether packets to a frontend go as @wish says, and these may talk to it. */
-static inline bool goes(unsigned number, const struct wish *wish)
-{
-    const struct world world = {desired.pods, desired.service_cidrs,
-                                desired.frontends[number].cluster_ip > 0};
-    return !wish_difference(number, wish, &world) &&
-           (!wish->wanted || !wish->sources || has_sources(number, wish->sources));
-}
+bool goes(unsigned number, const struct wish *wish);
 
-static inline bool does(unsigned number)
-{
-    const struct wish wish = desired_wish(number);
-    return goes(number, &wish);
-}
-
-/* A list of numbers, in which three and more may be a run. */
-static inline void write_numbers(FILE *out, const unsigned *numbers, size_t n)
-{
-    for (size_t i = 0, last; i < n; i = last + 1) {
-        const unsigned step = i + 1 < n ? numbers[i + 1] - numbers[i] : 0;
-        for (last = i; last + 1 < n && numbers[last + 1] - numbers[last] == step; last++)
-            ;
-        last = last < i + 2 ? i : last;
-        fprintf(out, last > i ? " %u..%u" : " %u", numbers[i], numbers[last]);
-        if (last > i && step > 1)
-            fprintf(out, "/%u", step);
-    }
-}
+/* The same of what is desired of it. */
+bool does(unsigned number);
 
 /* Names all that is not as desired. */
-static inline void write_undesired(FILE *out)
-{
-    unsigned wrong[MOST_NUMBERS];
-    size_t n = 0;
-    for (unsigned i = 0; i < desired.most; i++) {
-        wrong[n] = i;
-        n += !does(i);
-    }
-    fputs(n ? ", not" : "", out);
-    if (n > 100) /* the kernel chose which */
-        fprintf(out, " %zu of them", n);
-    else
-        write_numbers(out, wrong, n);
-    if (!has_ranges("service_cidrs", desired.service_cidrs))
-        fputs(", not the service CIDRs", out);
-    if (config.detector == DETECT_CIDRS && !has_ranges("pod_cidrs", desired.pods))
-        fputs(", not the pod CIDRs", out);
-}
+void write_undesired(FILE *out);
 
 #endif

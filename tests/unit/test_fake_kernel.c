@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * That the fake kernel refuses what the kernel refuses (kernel_cases.h), ends tests that break its
+ * That the fake kernel rejects what the kernel rejects (kernel_cases.h), ends tests that break its
  * rules, and sends packets where the rules send them (tests/unit/cases/fake_kernel).
  */
+#include "fake_kernel.h"
 #include "kernel_cases.h"
 
+#include <errno.h>
 #include <libnftnl/set.h>
-
-#include "fake_kernel.h"
+#include <linux/netfilter/nf_tables.h>
 
 static void setup(void)
 {
@@ -106,7 +107,7 @@ COMMAND(foreign_end)
 /* Which rule of fake_kernel.h the batch breaks, if any. */
 COMMAND(judge)
 {
-    case_commit(words, out);
+    commit();
     if (fake_kernel_violation())
         fprintf(out, "%s\n", fake_kernel_violation());
 }
@@ -190,10 +191,10 @@ COMMAND(packet)
 TESTS(cases, FAMILY_COUNT *script_cases("fake_kernel"))
 {
     begin_with_classes((enum family)(_i / script_cases("fake_kernel")));
-    script_run("fake_kernel", _i % script_cases("fake_kernel"), case_commands);
+    script_run("fake_kernel", _i % script_cases("fake_kernel"));
 }
 
-/* ---- refusals ---- */
+/* ---- rejections ---- */
 
 EACH_FAMILY(what_is_refused_does_not_count)
 {
@@ -224,7 +225,7 @@ TEST(faults)
 {
     begin(FAMILY_IPV4);
     put("+ rejected_ports p99");
-    fake_kernel_fail(2, FAKE_REFUSES);
+    fake_kernel_fail(2, FAKE_REJECTS);
     commit();
     ck_assert(fake_kernel_number(FAMILY_IPV4, "rejected_ports", case_port(99)));
     put("- services f1");

@@ -66,7 +66,8 @@ static void tamper(struct nlmsghdr *request)
         request->nlmsg_type = (uint16_t)((NFNL_SUBSYS_COUNT + 1) << 8 | type);
 }
 
-/* Whoever makes an entry cannot say that a flowtable forwards it, so a mark says it. */
+/* Whoever makes an entry cannot say that a flowtable forwards it, or that it is translated, so a
+ * mark says it. */
 #define FORWARDED 0x77
 
 static void show_forwarded(const void *messages, size_t length)
@@ -74,7 +75,7 @@ static void show_forwarded(const void *messages, size_t length)
     netlink_each (message, messages, length) {
         const struct nlattr *status = nfnl_attribute(message, CTA_STATUS);
         if (status && netlink_number(nfnl_attribute(message, CTA_MARK), 0) == FORWARDED)
-            *(uint32_t *)mnl_attr_get_payload(status) |= htonl(IPS_OFFLOAD);
+            *(uint32_t *)mnl_attr_get_payload(status) |= htonl(IPS_OFFLOAD | IPS_DST_NAT);
     }
 }
 
@@ -286,14 +287,15 @@ COMMAND(copy)
     create(flow);
 }
 
-/* many N PROTOCOL TO SERVER: from a client port each. */
+/* many N PROTOCOL TO SERVER [forwarded]: from a client port each. */
 COMMAND(many)
 {
     struct made flow = {.client_port = 30000};
     int n = atoi(script_word(&words));
     flow.protocol = protocol_of(script_word(&words));
     flow.to = make_backend(script_word(&words), &flow.family);
-    flow.server = make_backend(words, &flow.family);
+    flow.server = make_backend(script_word(&words), &flow.family);
+    flow.forwarded = *words;
     for (; n > 0; n--, flow.client_port++)
         create(&flow);
 }
@@ -467,19 +469,32 @@ COMMAND(fault)
             *faults[i].number = atoi(words);
 }
 
-static bool skipping;
+static enum { APPLIED, SKIPPED, APPLIED_SLOWLY } skipping;
 
 static bool is_skipped(const void *ctx, const struct frontend *frontend, uint32_t id)
 {
     ck_assert(frontend ? frontend->port == 53 : id > 0);
-    return *(const bool *)ctx;
+    if (skipping == APPLIED_SLOWLY)
+        usleep(20000); /* longer than a scan waits for packets in flight */
+    return skipping == SKIPPED;
 }
 
-/* skip on|off: the latest changes are not applied. */
+/* skip on|off|slow: the latest changes are not applied; they are, and to find that takes long. */
 COMMAND(skip)
 {
-    skipping = strcmp(words, "on") == 0;
+    skipping = strcmp(words, "on") == 0     ? SKIPPED
+               : strcmp(words, "slow") == 0 ? APPLIED_SLOWLY
+                                            : APPLIED;
     flow_cleaner_skip(cleaner, FAMILY_IPV4, is_skipped, &skipping);
+}
+
+/* How many connections flowtables forward. */
+COMMAND(forwarded)
+{
+    struct flowtable_flows flows;
+    ck_assert(flowtable_flows(&flows));
+    fprintf(out, "IPv4 %u IPv6 %u%s\n", (unsigned)flows.n[FAMILY_IPV4],
+            (unsigned)flows.n[FAMILY_IPV6], flows.estimated ? ", estimated" : "");
 }
 
 CASES("flow_cleaner")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Lines of the log, how many there may be, and where they go. Cases are in cases/log. */
+#include "fake_clock.h"
 #include "script.h"
 
 #include <cjson/cJSON.h>
@@ -12,15 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now;
 static int own_stderr;
-
-/* In place of clock_monotonic(), by the linker (tests/CMakeLists.txt). */
-double __wrap_clock_monotonic(void);
-double __wrap_clock_monotonic(void)
-{
-    return now;
-}
 
 /* ---- one line ---- */
 

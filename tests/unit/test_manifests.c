@@ -171,7 +171,7 @@ static const struct {
 };
 
 /* Changes files. */
-static void run_change(char *words, FILE *out)
+COMMAND_AS("-", change)
 {
     const char *name = script_word(&words);
     for (int i = 0; i < COUNT(changes); i++)
@@ -180,7 +180,7 @@ static void run_change(char *words, FILE *out)
 }
 
 /* And then the loop runs on what is there. */
-static void run_change_and_look(char *words, FILE *out)
+COMMAND_AS("+", change_and_look)
 {
     run_change(words, out);
     ev_run(loop, EVRUN_NOWAIT);
@@ -189,7 +189,7 @@ static void run_change_and_look(char *words, FILE *out)
 }
 
 /* And then rescans, as polls do in the end. */
-static void run_change_and_ask(char *words, FILE *out)
+COMMAND_AS("*", change_and_ask)
 {
     run_change(words, out);
     manifests_rescan(manifests);
@@ -300,10 +300,7 @@ COMMAND(cut)
     write_seen(out);
 }
 
-static const struct script_command commands[] = {
-    {"-", run_change}, {"+", run_change_and_look}, {"*", run_change_and_ask}, {NULL, NULL}};
-
-SCRIPT("manifests", commands)
+CASES("manifests")
 
 static void touch(const char *name)
 {

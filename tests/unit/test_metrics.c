@@ -4,6 +4,7 @@
 
 #include "kube-nftd/commit.h"
 #include "serve/pages.h"
+#include "source/api_protocol.h"
 
 #define START 1000.5 /* of the process */
 
@@ -268,7 +269,7 @@ static bool is_big(const void *ctx, const char *service_id, enum family family)
 }
 
 /* "S [SERVICE]": all is applied then, except shop/big if it waits. */
-COMMAND(in_force)
+COMMAND(applied)
 {
     struct sync_metrics *it = &syncs[FAMILY_IPV6];
     double then = START + atof(script_word(&words));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The netlink socket when sending and receiving go wrong. Below it are the kernel's nf_tables, in
- * namespaces of each test's own; between the two, send and receive calls that fail on demand (the
- * linker puts ours before those of libc). Cases are in tests/unit/cases/nft_faults.
+ * namespaces of each test's own; between the two, send and receive calls that fail on demand, in
+ * place of the C library's. Cases are in tests/unit/cases/nft_faults.
  */
 #include "kernel_cases.h"
 #include "namespaces.h"
@@ -14,6 +14,8 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ---- calls that fail on demand ---- */
 
@@ -29,11 +31,6 @@ static struct {
     bool swallow;         /* what is received before it fails is thrown away */
 } calls;
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __real_recv(int fd, void *buffer, size_t size, int flags);
-ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
-
 static size_t length_of(const struct msghdr *message)
 {
     size_t length = 0;
@@ -42,7 +39,7 @@ static size_t length_of(const struct msghdr *message)
     return length;
 }
 
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     unsigned nth = ++calls.sends;
     if (calls.nth_send > 0 && nth >= calls.nth_send && nth < calls.nth_send + calls.n_sends &&
@@ -50,19 +47,19 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
         errno = calls.send_errno;
         return -1;
     }
-    return __real_sendmsg(fd, message, flags);
+    return syscall(SYS_sendmsg, fd, message, flags);
 }
 
-ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
 {
     unsigned nth = ++calls.receives;
     if (nth == calls.nth_receive) {
-        while (calls.swallow && __real_recv(fd, buffer, size, flags) > 0)
+        while (calls.swallow && recvfrom(fd, buffer, size, flags, NULL, NULL) > 0)
             ;
         errno = calls.receive_errno;
         return -1;
     }
-    ssize_t n = __real_recv(fd, buffer, size, flags);
+    ssize_t n = recvfrom(fd, buffer, size, flags, NULL, NULL);
     return nth == calls.cut_receive && n > 0 ? (ssize_t)size + n : n;
 }
 
@@ -247,6 +244,6 @@ COMMAND(well)
     commit();
 }
 
-SCRIPT("nft_faults", case_commands)
+CASES("nft_faults")
 
 UNIT_FIXTURE(setup, case_close)

@@ -8,11 +8,12 @@
 #include "kernel_cases.h"
 #include "namespaces.h"
 
-#include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
+#include "netlink/table_monitor.h"
 
 #include <ev.h>
 #include <libnftnl/chain.h>
+#include <libnftnl/rule.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -224,7 +225,7 @@ static int check(void)
     return why;
 }
 
-EACH_FAMILY(what_is_checked_is_not_in_force)
+EACH_FAMILY(what_is_checked_is_not_applied)
 {
     enum family family = (enum family)_i;
     struct nft_table_state state;

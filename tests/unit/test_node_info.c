@@ -2,30 +2,29 @@
 /* Node info, step by step. */
 #include "node_info.h"
 
+#include "kube-nftd/policy.h"
+#include "kube-nftd/serve.h"
+#include "kube-nftd/table.h"
 #include "objects.h"
 #include "script.h"
 
 static struct node_info *node;
 static struct options options;
 
-/* ---- what is passed on: in place of the receivers, by the linker (tests/CMakeLists.txt) ---- */
+/* ---- what is passed on: in place of the receivers in src ---- */
 
 static struct policy *const the_policy = (struct policy *)(void *)&options;
 static struct table *const the_tables[] = {(struct table *)(void *)&options.argc,
                                            (struct table *)(void *)&options.argv};
 static address_vec node_ports; /* as last passed to the policy */
 
-void __wrap_policy_set_zone(struct policy *policy, const char *zone);
-void __wrap_policy_set_zone(struct policy *policy, const char *zone)
+void policy_set_zone(struct policy *policy, const char *zone)
 {
     ck_assert_ptr_eq(policy, the_policy);
     fprintf(script_out(), "zone %s\n", zone ? zone : "none");
 }
 
-void __wrap_policy_set_node_ip(struct policy *policy, enum family family,
-                               const struct address *address);
-void __wrap_policy_set_node_ip(struct policy *policy, enum family family,
-                               const struct address *address)
+void policy_set_node_ip(struct policy *policy, enum family family, const struct address *address)
 {
     char text[ADDRESS_TEXT_SIZE];
     ck_assert_ptr_eq(policy, the_policy);
@@ -33,20 +32,16 @@ void __wrap_policy_set_node_ip(struct policy *policy, enum family family,
             address ? address_format(family, address, text) : "none");
 }
 
-void __wrap_policy_set_node_port_addresses(struct policy *policy, enum family family,
-                                           const struct address *addresses, size_t n);
-void __wrap_policy_set_node_port_addresses(struct policy *policy, enum family family,
-                                           const struct address *addresses, size_t n)
+void policy_set_node_port_addresses(struct policy *policy, enum family family,
+                                    const struct address *addresses, size_t n)
 {
     ck_assert_ptr_eq(policy, the_policy);
     vec_clear(&node_ports);
     vec_append(&node_ports, addresses, n);
 }
 
-void __wrap_health_set_addresses(struct health *health, enum family family, bool all,
-                                 const struct address *addresses, size_t n);
-void __wrap_health_set_addresses(struct health *health, enum family family, bool all,
-                                 const struct address *addresses, size_t n)
+void health_set_addresses(struct health *health, enum family family, bool all,
+                          const struct address *addresses, size_t n)
 {
     char text[ADDRESS_TEXT_SIZE];
     ck_assert_uint_le(node_ports.n, n);
@@ -58,14 +53,12 @@ void __wrap_health_set_addresses(struct health *health, enum family family, bool
     fputc('\n', script_out());
 }
 
-struct ruleset *__wrap_table_changing(struct table *table);
-struct ruleset *__wrap_table_changing(struct table *table)
+struct ruleset *table_changing(struct table *table)
 {
     return (struct ruleset *)table;
 }
 
-void __wrap_ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
-void __wrap_ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges)
+void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges)
 {
     enum family family =
         (struct table *)ruleset == the_tables[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6;

@@ -2,8 +2,12 @@
 /* The metrics server and its pages over a real socket, step by step in cases/pages; /programmed
  * with real caches. It listens on port A. */
 #include "cache_script.h"
+#include "fake_kernel.h"
 #include "http_script.h"
 #include "serve/pages.h"
+
+#include "kube-nftd/policy.h"
+#include "kube-nftd/table.h"
 
 #include <math.h>
 #include <zlib.h>
@@ -12,7 +16,9 @@ static struct server *server;
 static char *page;  /* the one at /metrics, as run_metrics() takes it */
 static int scrapes; /* of it */
 static struct snapshot state;
-static bool rejected;                /* a frontend is, in IPv4 */
+static struct nft_socket *kernel;
+static struct table *tables[FAMILY_COUNT];
+static struct policy *policy;
 static struct http_ports echo_ports; /* of COMMAND(echo) */
 static struct http_port *echo_port;
 
@@ -61,9 +67,8 @@ static void write_line(struct metrics_page *out, char *line)
             metrics_sample(out, labels, label != NULL, i);
 }
 
-/* In place of all metrics. */
-void __wrap_metrics_write(const struct snapshot *now, struct metrics_page *out);
-void __wrap_metrics_write(const struct snapshot *now, struct metrics_page *out)
+/* In place of src/serve/metrics.c. */
+void metrics_write(const struct snapshot *now, struct metrics_page *out)
 {
     char *text = xstrdup(page ? page : ""), *rest = text;
     scrapes++;
@@ -71,32 +76,6 @@ void __wrap_metrics_write(const struct snapshot *now, struct metrics_page *out)
         if (*line)
             write_line(out, line);
     free(text);
-}
-
-/* In place of policy and table: shop/web has a frontend of IPv4. */
-const struct service_state *__wrap_policy_find_service(const struct policy *policy, const char *id);
-const struct service_state *__wrap_policy_find_service(const struct policy *policy, const char *id)
-{
-    static struct port_state port;
-    static struct frontend_state target;
-    static struct claim claim = {.target = &target};
-    static const struct service_state service = {.ports = &port};
-    ck_assert_str_eq(id, "shop/web");
-    port.claims = &claim;
-    target.winner = &claim;
-    return &service;
-}
-
-bool __wrap_policy_service_waits(const void *policy, const char *service_id, enum family family);
-bool __wrap_policy_service_waits(const void *policy, const char *service_id, enum family family)
-{
-    return true;
-}
-
-bool __wrap_ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend);
-bool __wrap_ruleset_is_rejected(const struct ruleset *ruleset, const struct frontend *frontend)
-{
-    return rejected;
 }
 
 static void read_state(void *ctx, struct snapshot *now)
@@ -115,14 +94,6 @@ static void answer_with_query(void *ctx, struct http *http)
                         none ? "" : "null", http->body));
 }
 
-static void on_service(void *ctx, const struct service *before, const struct service *after)
-{
-}
-
-static void on_slice(void *ctx, const struct slice_change *change)
-{
-}
-
 static void open_server(char letter)
 {
     static const struct options options = {.flags = (char *)"a=b\nc=\n", .profiling = true};
@@ -139,15 +110,25 @@ static void open_server(char letter)
 
 static void set_up(void)
 {
-    rejected = false;
+    struct error err = {0};
     scrapes = 0;
+    fake_kernel_reset();
+    kernel = nft_socket_open(&err);
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        const struct table_config config = {.family = (enum family)f, .ruleset = {.mark = 0x4000}};
+        tables[f] = table_new(&config, &err);
+        ck_assert_msg(tables[f], "%s", err.text);
+    }
     forget_ports();
     script_show_log(LOG_LEVEL_WARN);
     loop = ev_loop_new(EVFLAG_AUTO);
     caches_init(&caches, &cache_ops);
-    caches.follower = (struct cache_follower){on_service, on_slice, NULL};
-    state = (struct snapshot){
-        .services = caches.stores[KIND_SERVICE], .slices = caches.slices, .complete = true};
+    policy =
+        policy_new(&(struct policy_config){.caches = &caches, .tables = {tables[0], tables[1]}});
+    state = (struct snapshot){.policy = policy,
+                              .services = caches.stores[KIND_SERVICE],
+                              .slices = caches.slices,
+                              .complete = true};
     state.family[FAMILY_IPV4].in_use = state.family[FAMILY_IPV6].in_use = true;
     open_server('A');
 }
@@ -157,7 +138,11 @@ static void tear_down(void)
     server_free(server);
     http_port_close(echo_port);
     echo_port = NULL;
+    policy_free(policy);
     caches_clear(&caches);
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        table_free(tables[f]);
+    nft_socket_close(kernel);
     ev_loop_destroy(loop);
     log_set_verbosity(0);
     free(page);
@@ -179,14 +164,22 @@ COMMAND(listen)
     open_server(*words);
 }
 
-/* "no-ipv6": it is not in use; "lost": its table is; "rejected": by the kernel, in IPv4;
- * "incomplete": objects are. */
+/* "no-ipv6": it is not in use; "lost": its table is; "incomplete": objects are. */
 COMMAND(facts)
 {
     state.complete = !strstr(words, "incomplete");
     state.family[FAMILY_IPV6].in_use = !strstr(words, "no-ipv6");
     state.family[FAMILY_IPV6].lost = strstr(words, "lost");
-    rejected = strstr(words, "rejected");
+}
+
+/* What has come is programmed in IPv4, but the kernel rejects each frontend. */
+COMMAND(reject)
+{
+    fake_kernel_reject("services", NULL, 0, ENFILE);
+    policy_sync(policy);
+    table_sync(tables[FAMILY_IPV4], false, NULL, kernel, clock_monotonic());
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        state.family[f].ruleset = table_ruleset(tables[f]);
 }
 
 /* What /metrics has is the text below. */

@@ -2,7 +2,7 @@
 /*
  * Random histories of the pipeline as a whole: Services, EndpointSlices, ServiceCIDRs, the Node and
  * the host's addresses change; lists come anew; transactions and reads fail in every way, or go in
- * pieces; the kernel refuses some of it for a while; other programs change the tables; the daemon
+ * pieces; the kernel rejects some of it for a while; other programs change the tables; the daemon
  * is started anew, with other settings too. Some daemons do little in a turn.
  * After each step that nothing went wrong in, these are the same: what the tables do, what those
  * do that another daemon makes of the same objects in one go, and what is believed of the tables.
@@ -11,10 +11,10 @@
 #include "facts.h"
 #include "fake_clock.h"
 #include "fake_flows.h"
+#include "fake_health.h"
 #include "history.h"
 #include "kube-nftd/netlink.h"
 #include "proxy.h"
-#include "receivers.h"
 #include "table/audit.h"
 #include "table_sizes.h"
 #include "unit.h"
@@ -36,23 +36,23 @@ static struct frontend servers[2];      /* where the API server is */
 static size_t n_servers;
 
 /* What this history is like. */
-static bool refuses, in_pieces, owned, has_server;
+static bool rejects, in_pieces, owned, has_server;
 
-static bool refusing; /* something, now */
-static bool more;     /* is left to be done, by the last turn */
-static bool damaged;  /* somebody else changed a table; that is known, or will be at once */
+static bool rejecting; /* something, now */
+static bool more;      /* is left to be done, by the last turn */
+static bool damaged;   /* somebody else changed a table; that is known, or will be at once */
 
 /* ---- what others were told: health checks and the flow cleaner ---- */
 
 static struct facts ledgers[2], *ledger = &ledgers[0];
 static struct fake_flows flows[2]; /* of each ledger */
 
-static void receive(char *about, char *what)
+void receive(char *about, char *what)
 {
     facts_set(ledger, about, what);
 }
 
-static void receive_flows(const struct frontend *frontend, char *text)
+void receive_flows(const struct frontend *frontend, char *text)
 {
     char about[FRONTEND_TEXT_SIZE];
     receive(xstrdup(frontend_format(frontend, about)), text);
@@ -122,7 +122,7 @@ static struct ruleset *ruleset_of(enum family family)
 }
 
 /* Whether the tables are said to be as they shall be, now that a turn is over. */
-static bool is_in_force(void)
+static bool is_applied(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct ruleset *ruleset = ruleset_of((enum family)i);
@@ -142,17 +142,17 @@ static bool is_at_rest(void)
         if (!ruleset || ruleset_due(ruleset) != 0 || !table_is_applied(state.tables[i]))
             return false;
     }
-    return is_in_force();
+    return is_applied();
 }
 
-static void settle(void)
+static void sync_table(void)
 {
     double next;
     for (int turns = 0; (next = turn()) > 0 && !is_at_rest(); turns++) {
-        ck_assert_msg(turns < (config.portion ? 3000 : 100), "it never settles");
+        ck_assert_msg(turns < (config.portion ? 3000 : 100), "it is never synced");
         now = next;
     }
-    ck_assert_msg(is_in_force(), "something is not in force");
+    ck_assert_msg(is_applied(), "something is not applied");
 }
 
 /* ---- comparing ---- */
@@ -168,7 +168,7 @@ static void write_figures(FILE *out)
             it.node_eligible);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct ports_without_local *without = &it.family[i].syncs->without_local;
-        fprintf(out, "frontends %zu without local %zu %zu refused %zu %zu\n",
+        fprintf(out, "frontends %zu without local %zu %zu rejected %zu %zu\n",
                 it.family[i].frontends, without->internal, without->external,
                 it.family[i].table->rejected, it.family[i].table->rejected_elements);
     }
@@ -259,7 +259,7 @@ static void compare_with_another(bool sizes_too)
     do
         turn();
     while (more); /* the first decision comes in portions, too */
-    ck_assert(is_in_force());
+    ck_assert(is_applied());
     char *there = outcome_for(&to, &from);
     for (int i = 0; i < FAMILY_COUNT; i++)
         sizes[1][i] = sizes_now((enum family)i);
@@ -270,7 +270,7 @@ static void compare_with_another(bool sizes_too)
     ledger = &ledgers[0];
     config.flows = (struct flow_cleaner *)(void *)&flows[0];
     fake_kernel_exchange();
-    check_same_text("what is in force", here, there);
+    check_same_text("what is applied", here, there);
     for (int i = 0; i < FAMILY_COUNT && sizes_too; i++)
         check_same_sizes(&sizes[0][i], &sizes[1][i]);
     free(here);
@@ -481,7 +481,7 @@ static void restart(void)
         if (below(3) == 0)
             forget_object(kind, number);
     }
-    if (!refusing && !owned && below(2))
+    if (!rejecting && !owned && below(2))
         change_elements((enum family)below(FAMILY_COUNT), NULL);
     if (below(4) == 0)
         choose_settings();
@@ -504,9 +504,9 @@ static void check(void)
 /* All goes well again. */
 static void heal(void)
 {
-    fake_kernel_forgive();
-    settle();
-    refusing = damaged = false;
+    fake_kernel_accept();
+    sync_table();
+    rejecting = damaged = false;
     check_beliefs();
     compare_with_another(true);
 }
@@ -517,15 +517,15 @@ static void take_a_turn(bool well)
         fail_somehow(6);
     turn();
     fail_no_more();
-    if (is_in_force() && !refusing && !damaged)
+    if (is_applied() && !rejecting && !damaged)
         check();
 }
 
-static void refuse_somehow(void)
+static void reject_somehow(void)
 {
     struct frontend frontend = any_frontend();
     uint32_t port = fake_kernel_port(&frontend);
-    refusing = true;
+    rejecting = true;
     if (port && below(3) == 0)
         begrudge_port(port);
     else if (below(4))
@@ -541,8 +541,8 @@ static void step(void)
         change_table();
     else if (what < 6)
         restart();
-    else if (what < 10 && refuses)
-        refuse_somehow();
+    else if (what < 10 && rejects)
+        reject_somehow();
     else
         for (unsigned n = below(4) ? 1 : below(6); n > 0; n--)
             change_something();
@@ -573,7 +573,7 @@ static void live_through(int which)
 {
     seed = (unsigned)which;
     big = which % 4 == 3;
-    refuses = which % 3 == 1;
+    rejects = which % 3 == 1;
     in_pieces = which % 5 >= 3;
     owned = which % 7 == 6;
     has_server = which % 8 == 2 || which % 8 == 5;
@@ -603,7 +603,7 @@ static void set_up(void)
     for (int i = 0; i < FAMILY_COUNT; i++)
         hosts[i] = "";
     n_servers = 0;
-    refusing = damaged = false;
+    rejecting = damaged = false;
     now = 1000;
     kernel = nft_socket_open(&err);
     ck_assert_ptr_nonnull(kernel);

@@ -309,7 +309,7 @@ void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend)
     fprintf(passed, "-%s\n", frontend_format(frontend, text));
 }
 
-static void receive_flows(const struct frontend *frontend, char *text)
+void receive_flows(const struct frontend *frontend, char *text)
 {
     char name[FRONTEND_TEXT_SIZE];
     ck_assert(frontend->protocol == IPPROTO_UDP ||

@@ -371,7 +371,7 @@ static void act(char *words)
     write_log();
 }
 
-static void run_act(char *words, FILE *out)
+COMMAND_AS("-", act)
 {
     char *text;
     size_t length;
@@ -410,8 +410,6 @@ COMMAND(from)
     write_stats(&before);
 }
 
-static const struct script_command commands[] = {{"-", run_act}, {NULL, NULL}};
-
 static void set_up_json(void)
 {
     encoding = ENCODING_JSON;
@@ -424,18 +422,18 @@ static void set_up_protobuf(void)
     start(KIND_SERVICE);
 }
 
-SCRIPT("reflector", commands)
+CASES("reflector")
 
 TESTS(json_cases, script_cases("reflector_json"))
 {
     if (encoding == ENCODING_JSON)
-        script_run("reflector_json", _i, commands);
+        script_run("reflector_json", _i);
 }
 
 TESTS(protobuf_cases, script_cases("reflector_protobuf"))
 {
     if (encoding == ENCODING_PROTOBUF)
-        script_run("reflector_protobuf", _i, commands);
+        script_run("reflector_protobuf", _i);
 }
 
 UNIT_FIXTURE(set_up_json, stop)

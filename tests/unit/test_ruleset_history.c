@@ -2,9 +2,9 @@
 /*
  * Random histories of a table: service ports and frontends of all kinds, cluster IPs, hairpins and
  * ranges that change, frontends that move from one port to another, commits that fail in any way or
- * go in pieces, restarts, and other programs that meddle with it. Some refuse elements of some
+ * go in pieces, restarts, and other programs that meddle with it. Some reject elements of some
  * frontends and service ports, let sets and chains be full, for a while.
- * After each commit the kernel does what is wanted, of frontends that nothing of was refused; once
+ * After each commit the kernel does what is wanted, of frontends that nothing of was rejected; once
  * nothing is left to be trimmed it holds as much as a table that was made just now.
  */
 #include "unit.h"
@@ -17,21 +17,21 @@
 #define POOL 9 /* backends to choose from, 1 to 9 */
 #define HISTORIES 8
 
-/* What was in force of each after the last commit that went through. */
-static struct desired_port port_in_force[PORTS];
-static struct desired_frontend in_force[FRONTENDS];
-static bool in_force_known[FRONTENDS];
+/* What was applied of each after the last commit that went through. */
+static struct desired_port port_applied[PORTS];
+static struct desired_frontend applied[FRONTENDS];
+static bool applied_known[FRONTENDS];
 /* What may be reached meanwhile, when some slots went ahead. */
 static bool reachable[FRONTENDS][POOL + 1];
 
 static bool hairpins[POOL + 1];
 
-/* What the kernel refuses now. */
+/* What the kernel rejects now. */
 static bool in_pieces;          /* the batches go */
-static bool refuses;            /* histories with refusals */
+static bool rejects;            /* histories with rejections */
 static bool touched[FRONTENDS]; /* of these, so they may not be as wished */
 static uint32_t begrudged[32];  /* numbers of service ports, likewise */
-static size_t n_begrudged;
+static size_t n_rejected_numbers;
 static bool crowded; /* a set or the chains: that may hit anybody */
 
 /* Another program damaged the table, or it is of a process with other flags. Whatever cannot be
@@ -279,16 +279,16 @@ static void change_contents(void)
 
 /* ---- checking ---- */
 
-static bool is_begrudged(uint32_t number)
+static bool is_rejected_number(uint32_t number)
 {
-    for (size_t i = 0; i < n_begrudged; i++)
+    for (size_t i = 0; i < n_rejected_numbers; i++)
         if (begrudged[i] == number)
             return true;
     return false;
 }
 
-/* Whether the frontend that has the count of a service port is refused, and with it the port. */
-static bool count_is_refused(uint32_t port)
+/* Whether the frontend that has the count of a service port is rejected, and with it the port. */
+static bool count_is_rejected(uint32_t port)
 {
     for (unsigned i = 0; i < FRONTENDS; i++) {
         const struct frontend f = frontend(i);
@@ -299,15 +299,16 @@ static bool count_is_refused(uint32_t port)
     return false;
 }
 
-/* Whether something of a frontend, or of a service port that it leads or shall lead to, is refused.
+/* Whether something of a frontend, or of a service port that it leads or shall lead to, is
+ * rejected.
  */
-static bool may_be_refused(unsigned number)
+static bool may_be_rejected(unsigned number)
 {
     const struct frontend f = frontend(number);
     const struct port_entry *port = ruleset_find_port(ruleset, desired.frontends[number].port + 1);
     const uint32_t leads = fake_kernel_port(&f);
-    return crowded || touched[number] || is_begrudged(leads) || count_is_refused(leads) ||
-           (port && (is_begrudged(port->number) || count_is_refused(port->number)));
+    return crowded || touched[number] || is_rejected_number(leads) || count_is_rejected(leads) ||
+           (port && (is_rejected_number(port->number) || count_is_rejected(port->number)));
 }
 
 /* A frontend has session affinity just like its service port, with numbers for its backends. */
@@ -354,7 +355,7 @@ static bool is_pending(unsigned number)
 static void check_one(unsigned number)
 {
     const struct wish wish = desired_wish(number);
-    if (may_be_refused(number))
+    if (may_be_rejected(number))
         return;
     ck_assert_msg(goes(number, &wish), "%u", number);
     check_affinity(number, &wish);
@@ -366,8 +367,8 @@ static void check_between(unsigned number)
     const struct frontend to = frontend(number);
     const struct fake_client from = {.address = client(12)};
     struct fake_route route = fake_kernel_route(&to, &from);
-    const struct desired_frontend *old = &in_force[number];
-    const struct wish wish = wish_of(old, &port_in_force[old->port]);
+    const struct desired_frontend *old = &applied[number];
+    const struct wish wish = wish_of(old, &port_applied[old->port]);
     char digits[MOST_BACKENDS + 1];
     const struct world world = {.pods = desired.pods,
                                 .cluster_ip = desired.frontends[number].cluster_ip};
@@ -385,7 +386,7 @@ static void note_reachable(unsigned number, const struct desired_port *port)
         reachable[number][*at - '0'] = true;
 }
 
-/* What a frontend in force asks for is still wanted of its port, and so known. */
+/* What a frontend applied asks for is still wanted of its port, and so known. */
 static bool is_kept_up(const struct desired_frontend *wish)
 {
     return exists(wish->port) && (!asks_for(wish, true) || needs(wish->port, true)) &&
@@ -397,27 +398,27 @@ static void check_each(void)
 {
     for (unsigned i = 0; i < PORTS; i++)
         if (!port_is_pending(i))
-            port_in_force[i] = desired.ports[i];
+            port_applied[i] = desired.ports[i];
     for (unsigned i = 0; i < FRONTENDS; i++) {
         if (is_pending(i)) {
-            note_reachable(i, &port_in_force[in_force[i].port]);
+            note_reachable(i, &port_applied[applied[i].port]);
             note_reachable(i, &desired.ports[desired.frontends[i].port]);
-            in_force_known[i] = in_force_known[i] && is_kept_up(&in_force[i]);
-            if (in_force_known[i] && !may_be_refused(i))
+            applied_known[i] = applied_known[i] && is_kept_up(&applied[i]);
+            if (applied_known[i] && !may_be_rejected(i))
                 check_between(i);
             continue;
         }
         if (below(4) == 0)
             check_one(i);
         memset(reachable[i], 0, sizeof(reachable[i]));
-        in_force[i] = desired.frontends[i];
-        in_force_known[i] = !may_be_refused(i);
+        applied[i] = desired.frontends[i];
+        applied_known[i] = !may_be_rejected(i);
     }
 }
 
-static void forget_in_force(void)
+static void forget_applied(void)
 {
-    memset(in_force_known, 0, sizeof(in_force_known));
+    memset(applied_known, 0, sizeof(applied_known));
 }
 
 static void check_all(void)
@@ -452,10 +453,10 @@ static void check_like_a_fresh_one(void)
     check_same_sizes(&sizes, &fresh);
 }
 
-/* ---- refusals ---- */
+/* ---- rejections ---- */
 
 /* Of frontends with a high number only, and service ports that are there. */
-static void begrudge_some(void)
+static void reject_some(void)
 {
     unsigned number = FRONTENDS * 2 / 3 + below(FRONTENDS / 3);
     struct frontend f = frontend(number);
@@ -463,16 +464,16 @@ static void begrudge_some(void)
     if (below(2)) {
         touched[number] = true;
         begrudge(&f);
-    } else if (port && n_begrudged < sizeof(begrudged) / sizeof(begrudged[0])) {
-        begrudged[n_begrudged++] = port;
+    } else if (port && n_rejected_numbers < sizeof(begrudged) / sizeof(begrudged[0])) {
+        begrudged[n_rejected_numbers++] = port;
         begrudge_port(port);
     }
 }
 
 static void calm_down(void)
 {
-    fake_kernel_forgive();
-    forget_in_force(); /* what was refused is among it */
+    fake_kernel_accept();
+    forget_applied(); /* what was rejected is among it */
     for (int turns = 0;
          try_commit(NULL) || ruleset_retry_time(ruleset) != 0 || ruleset_needs_commit(ruleset, now);
          turns++) {
@@ -481,7 +482,7 @@ static void calm_down(void)
     }
     ck_assert_uint_eq(ruleset_stats(ruleset)->rejected, 0);
     memset(touched, 0, sizeof(touched));
-    n_begrudged = 0;
+    n_rejected_numbers = 0;
     crowded = false;
 }
 
@@ -502,11 +503,11 @@ static struct key key_in_list(void)
 static void begrudge_sources(void)
 {
     struct key key = key_in_list();
-    fake_kernel_refuse("allowed_sources", key.bytes, address_length(family), EINVAL);
+    fake_kernel_reject("allowed_sources", key.bytes, address_length(family), EINVAL);
     crowded = true;
 }
 
-static void refuse_somehow(void)
+static void reject_somehow(void)
 {
     switch (below(7)) {
     case 0:
@@ -519,7 +520,7 @@ static void refuse_somehow(void)
         calm_down();
         break;
     default:
-        begrudge_some();
+        reject_some();
     }
 }
 
@@ -528,22 +529,22 @@ static void refuse_somehow(void)
 /* Commits with or without a fault. A fault may come too late for this commit. */
 static void commit_somehow(unsigned odds)
 {
-    bool refusing = refuses && below(3) > 0; /* just that: it goes through */
-    if (!refusing)
+    bool rejecting = rejects && below(3) > 0; /* just that: it goes through */
+    if (!rejecting)
         fail_somehow(odds);
     int result = try_commit(NULL);
-    ck_assert(!refusing || crowded || in_pieces || result == 0);
+    ck_assert(!rejecting || crowded || in_pieces || result == 0);
     ck_assert(may_be_replaced || ruleset_stats(ruleset)->replaced == 0);
     if (result == 0 && !ruleset_is_filling(ruleset)) {
         check_each();
     } else {
         ck_assert(ruleset_needs_commit(ruleset, now));
-        forget_in_force(); /* it may be in force */
+        forget_applied(); /* it may be applied */
     }
     fail_no_more();
 }
 
-static void settle_somehow(void)
+static void sync_somehow(void)
 {
     calm_down();
     for (int turns = 0;
@@ -624,7 +625,7 @@ static void damage(void)
 static void restart_somehow(void)
 {
     may_be_replaced = may_be_replaced && !ruleset_knows_kernel(ruleset);
-    if (!refuses && below(4) == 0) {
+    if (!rejects && below(4) == 0) {
         damage();
         may_be_replaced = true;
     }
@@ -634,7 +635,7 @@ static void restart_somehow(void)
     }
     ruleset_free(ruleset);
     ruleset = new_ruleset();
-    forget_in_force();
+    forget_applied();
     tell_all();
 }
 
@@ -657,7 +658,7 @@ static void step(void)
 {
     if (!ruleset_knows_kernel(ruleset))
         read_some();
-    switch (below(refuses ? 15 : 14)) {
+    switch (below(rejects ? 15 : 14)) {
     case 0:
         change_wish(below(FRONTENDS));
         break;
@@ -682,13 +683,13 @@ static void step(void)
         break;
     case 9:
         if (below(10) == 0) {
-            settle_somehow();
+            sync_somehow();
             check_like_a_fresh_one();
         }
         break;
     case 14:
         if (below(3) == 0)
-            refuse_somehow();
+            reject_somehow();
         break;
     default:
         if (ruleset_trim_time(ruleset) > now && below(3) == 0)
@@ -707,8 +708,8 @@ static void begin_history(int which)
     config.dump_most = (unsigned)which / 4 % 2;
     config.portion = (unsigned)which / 8 % 2 * 7;
     memset(touched, 0, sizeof(touched));
-    n_begrudged = 0;
-    forget_in_force();
+    n_rejected_numbers = 0;
+    forget_applied();
     crowded = may_be_replaced = false;
     in_pieces = which % 4 >= 2;
     fake_kernel_cut(in_pieces);
@@ -718,9 +719,9 @@ static void begin_history(int which)
 static void live_through(int which)
 {
     begin_history(which);
-    for (int i = 0, n = unit_steps(refuses ? 300 : 700); i < n; i++)
+    for (int i = 0, n = unit_steps(rejects ? 300 : 700); i < n; i++)
         step();
-    settle_somehow();
+    sync_somehow();
     check_like_a_fresh_one();
     for (unsigned i = 0; i < FRONTENDS; i++) {
         desired.frontends[i].wanted = false;
@@ -731,14 +732,14 @@ static void live_through(int which)
     memset(desired.ports, 0, sizeof(desired.ports));
     for (unsigned i = 0; i < PORTS; i++)
         tell_port_of(i);
-    settle_somehow();
+    sync_somehow();
     check_like_a_fresh_one();
     ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
 }
 
 TESTS(any_history, 2 * unit_histories(HISTORIES))
 {
-    refuses = _i >= unit_histories(HISTORIES);
+    rejects = _i >= unit_histories(HISTORIES);
     live_through(unit_seed(_i));
 }
 
@@ -746,7 +747,7 @@ TESTS(any_history, 2 * unit_histories(HISTORIES))
 TEST(history_of_a_seed_that_failed)
 {
     static const int seeds[] = {1053};
-    refuses = false;
+    rejects = false;
     live_through(seeds[_i]);
 }
 

@@ -3,28 +3,22 @@
  * The table of one family against a kernel in memory, which checks after each transaction what
  * packets rely on (fake_kernel.h): cases in text, each for both families.
  */
-#include "table_asks.h"
+#include "table_commands.h"
 #include "unit.h"
 
 /* ---- cases ---- */
 
 static void set_up(void)
 {
-    daemon_now = names_asked = 0;
-    n_noted = 0;
-    *failure = '\0';
-    memset(abandoned, 0, sizeof(abandoned));
     set_up_desired();
-    config.abandoned = on_abandoned;
+    forget_noted();
+    forget_daemons();
 }
 
 static void tear_down(void)
 {
-    probe_clear(&probe);
-    for (int i = 0; i < COUNT(daemons); i++) {
-        ruleset_free(daemons[i]);
-        daemons[i] = NULL;
-    }
+    forget_noted();
+    forget_daemons();
     teardown();
 }
 
@@ -34,7 +28,7 @@ static void run_case(const char *file, int number, int which)
     if (which > 0 && getenv("UNIT_WRITE"))
         return;
     begin(which);
-    script_run(file, number, NULL);
+    script_run(file, number);
 }
 
 TESTS(contents, script_cases("table") * FAMILY_COUNT)
@@ -42,9 +36,9 @@ TESTS(contents, script_cases("table") * FAMILY_COUNT)
     run_case("table", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
 }
 
-TESTS(kinds, script_cases("table_kinds") * FAMILY_COUNT)
+TESTS(traffic, script_cases("table_traffic") * FAMILY_COUNT)
 {
-    run_case("table_kinds", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
+    run_case("table_traffic", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
 }
 
 TESTS(foreign, script_cases("table_foreign") * FAMILY_COUNT)
@@ -67,22 +61,9 @@ TESTS(limits, script_cases("table_limits") * FAMILY_COUNT)
     run_case("table_limits", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
 }
 
-/* ---- what was in force stays ---- */
+/* ---- what was applied stays ---- */
 
-static struct desired in_force;
-
-/* A command of the cases; returns whether it has written something. */
-static bool step(void (*run)(char *words, FILE *out), const char *format, const char *word)
-{
-    char *words = xasprintf(format, word), *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    run(words, out);
-    fclose(out);
-    free(text);
-    free(words);
-    return length > 0;
-}
+static struct desired applied;
 
 /* Whether the elements of frontend 2, not of its service port, change. */
 static bool frontend_changes(const struct wish *was)
@@ -90,7 +71,7 @@ static bool frontend_changes(const struct wish *was)
     const struct wish shall = desired_wish(2);
     return was->external != shall.external || was->local != shall.local ||
            (was->timeout > 0) != (shall.timeout > 0) ||
-           in_force.frontends[2].port != desired.frontends[2].port ||
+           applied.frontends[2].port != desired.frontends[2].port ||
            (was->sources != NULL) != (shall.sources != NULL);
 }
 
@@ -98,12 +79,12 @@ static bool frontend_changes(const struct wish *was)
 static bool is_one_with_port(const struct wish *was)
 {
     return !was->external && !was->local && was->timeout == 0 &&
-           in_force.frontends[2].port == desired.frontends[2].port;
+           applied.frontends[2].port == desired.frontends[2].port;
 }
 
 static void check_stays(const struct wish *was)
 {
-    const struct wish other = wish_in(&in_force, 1), third = desired_wish(3);
+    const struct wish other = wish_in(&applied, 1), third = desired_wish(3);
     const size_t rejected = frontend_changes(was) && !is_one_with_port(was) ? 2 : 1;
     ck_assert(goes(2, was) && goes(1, &other) && goes(3, &third));
     ck_assert_uint_eq(ruleset_stats(ruleset)->rejected, rejected);
@@ -133,38 +114,38 @@ static const char *const after[] = {"1245", "45 here=4 external local",
 #define CHANGES (COUNT(before) * COUNT(after))
 
 /* Frontend 2 and its service port change, which the kernel rejects; 1 is of service port 20. */
-TESTS(what_was_in_force_stays, CHANGES *FAMILY_COUNT)
+TESTS(what_was_applied_stays, CHANGES *FAMILY_COUNT)
 {
     begin(_i % FAMILY_COUNT);
-    step(run_set, "%s", "1 12 timeout=100 port=20");
-    step(run_set, "2 %s", before[_i / FAMILY_COUNT % COUNT(before)]);
-    step(run_set, "%s", "3 12");
-    step(run_settle, "%s", "");
-    in_force = desired;
-    const struct wish was = wish_in(&in_force, 2);
+    script_line("set 1 12 timeout=100 port=20");
+    script_line("set 2 %s", before[_i / FAMILY_COUNT % COUNT(before)]);
+    script_line("set 3 12");
+    script_line("sync");
+    applied = desired;
+    const struct wish was = wish_in(&applied, 2);
     const struct sizes sizes = sizes_now(family);
 
-    step(run_set, "2 %s", after[_i / FAMILY_COUNT / COUNT(before)]);
-    step(run_set, "%s", "3 13");
-    refuse(NULL, 2, ENOSPC);
-    step(run_commit, "%s", "within=4");
+    script_line("set 2 %s", after[_i / FAMILY_COUNT / COUNT(before)]);
+    script_line("set 3 13");
+    script_line("reject all 2 ENOSPC");
+    script_line("commit within=4");
     check_stays(&was);
     const struct sizes same = sizes_now(family);
-    const unsigned port = in_force.frontends[2].port;
+    const unsigned port = applied.frontends[2].port;
     if (was.timeout == 0 || port == desired.frontends[2].port || port == 20)
         check_same_sizes(&same, &sizes); /* else nobody has the affine service port any more */
 
-    step(run_set, "%s", "3 23"); /* a read-back does not change that */
+    script_line("set 3 23"); /* a read-back does not change that */
     fake_kernel_fail(1, FAKE_LOSES_ANSWER);
     commit_fails();
     commit();
     check_stays(&was);
 
-    step(run_forgive, "%s", "");
-    step(run_retry, "%s", "");
+    script_line("accept");
+    script_line("retry");
     check_all_goes();
-    step(run_drop, "%s", "1..3");
-    settle();
+    script_line("drop 1..3");
+    sync_table();
     ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
 }
 
@@ -189,13 +170,13 @@ TESTS(what_is_not_desired_differs, COUNT(explained) * FAMILY_COUNT)
     const int which = _i / FAMILY_COUNT;
     config.detector = DETECT_CIDRS;
     begin(_i % FAMILY_COUNT);
-    step(run_set, "1 %s", explained[which]);
-    step(run_settle, "%s", "");
-    ck_assert(!step(run_explain, "%s", "1"));
+    script_line("set 1 %s", explained[which]);
+    script_line("sync");
+    ck_assert(!script_line("explain 1"));
     for (int other = 0; other < COUNT(explained); other++) {
         restart();
-        step(run_set, "1 %s", explained[other]);
-        ck_assert_int_eq(step(run_explain, "%s", "1"), other != which);
+        script_line("set 1 %s", explained[other]);
+        ck_assert_int_eq(script_line("explain 1"), other != which);
     }
 }
 

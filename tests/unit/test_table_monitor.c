@@ -3,7 +3,7 @@
  * which is in tests/unit/cases/table_monitor. */
 #include "script.h"
 
-#include "kube-nftd/netlink.h"
+#include "netlink/table_monitor.h"
 
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>

@@ -228,7 +228,7 @@ TESTS(from_one_count_to_another, STEPS)
     commit(); /* before what is left is trimmed */
     check_packets(0, it.from);
     set_kind(it.kind, 2, it.to);
-    settle();
+    sync_table();
     check_packets(2, it.to);
     ck_assert_uint_eq(slots_there(it.kind), it.to);
     restart();
@@ -249,7 +249,7 @@ TESTS(a_count_changes_at_a_restart, STEPS)
     set_kind(it.kind, 0, it.to);
     commit();
     check_packets(0, it.to);
-    settle();
+    sync_table();
     check_packets(0, it.to);
     ck_assert_uint_eq(slots_there(it.kind), it.to);
 }

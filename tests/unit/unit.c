@@ -145,21 +145,57 @@ static void tear_down(void)
     vec_free(&paths);
 }
 
-static TCase *all_with(const struct fixture *fixture)
+/* ---- what is chosen ---- */
+
+static bool some_case; /* is chosen */
+
+bool unit_chooses_case(const char *name)
+{
+    const char *only = getenv("UNIT_CASE");
+    const bool chosen = !only || strcmp(only, name) == 0;
+    some_case = some_case || chosen;
+    return chosen;
+}
+
+static bool chooses_test(const char *name)
 {
     const char *only = getenv("UNIT_ONLY");
+    return !only || strcmp(only, name) == 0;
+}
+
+/* Whether anything is, or else says so. */
+static bool chooses_any(void)
+{
+    bool some_test = false;
+    vec_each (&tests, it)
+        some_test = some_test || chooses_test(it->test->name);
+    if (!some_test)
+        fprintf(stderr, "no such test: UNIT_ONLY=%s\n", getenv("UNIT_ONLY"));
+    else if (!some_case && getenv("UNIT_CASE"))
+        fprintf(stderr, "no such case: UNIT_CASE=%s\n", getenv("UNIT_CASE"));
+    else
+        return true;
+    return false;
+}
+
+/* ---- all of it ---- */
+
+static TCase *all_with(const struct fixture *fixture)
+{
     TCase *tcase = tcase_create(program_invocation_short_name);
     tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, forget_logged, tear_down);
     tcase_add_checked_fixture(tcase, fixture->set_up, fixture->tear_down);
     vec_each (&tests, it)
-        if (!only || strcmp(only, it->test->name) == 0)
+        if (chooses_test(it->test->name))
             tcase_add_loop_test(tcase, it->test, 0, it->n);
     return tcase;
 }
 
 int main(void)
 {
+    if (!chooses_any())
+        return EXIT_FAILURE;
     Suite *suite = suite_create(program_invocation_short_name);
     if (!fixtures.n)
         unit_add_fixture(NULL, NULL);

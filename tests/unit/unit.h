@@ -16,6 +16,10 @@
 /* Adds a test that runs @n times. */
 void unit_add(const TTest *test, int n);
 
+/* Whether UNIT_CASE has this name, or is not set. A program without a case or test that is chosen
+ * fails. */
+bool unit_chooses_case(const char *name);
+
 /* What is called before and after each test; of several fixtures each runs all tests. */
 void unit_add_fixture(void (*set_up)(void), void (*tear_down)(void));
 

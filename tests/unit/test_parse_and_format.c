@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is read from texts, each alone, and how it is written again: cases/texts. What is none is
- * refused with nothing changed. */
-#include "kube-nftd/model.h"
+/* What is read from texts, each alone, and how it is written again: cases/parse_and_format. What is
+ * none is refused with nothing changed. */
+#include "model/decode.h"
 
 #include "objects.h"
 #include "script.h"
@@ -292,4 +292,4 @@ COMMAND(version)
     object_version_clear(&version);
 }
 
-CASES("texts")
+CASES("parse_and_format")

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* In place of src/serve/health.c: what it is told goes to receive(). */
-#ifndef KUBE_NFTD_TESTS_RECEIVERS_H
-#define KUBE_NFTD_TESTS_RECEIVERS_H
+#include "fake_health.h"
 
-#include "kube-nftd/model.h"
 #include "kube-nftd/serve.h"
 #include "objects.h"
-
-/* Takes both texts. @what replaces the text @about that before; NULL: nothing is left. */
-static void receive(char *about, char *what);
 
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready)
@@ -33,5 +27,3 @@ void health_set_addresses(struct health *health, enum family family, bool all,
     fclose(out);
     receive(xstrdup(family_name(family)), text);
 }
-
-#endif

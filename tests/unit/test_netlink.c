@@ -2,7 +2,7 @@
 /* Messages that are not what they should be: the kernel's never are. */
 #include "unit.h"
 
-#include "kube-nftd/netlink.h"
+#include "netlink/table_monitor.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* JSON: the values that are given out of texts, and what is refused. Cases are in cases/json. */
+/* JSON: the values that are given out of texts, and what is refused. Cases are in
+ * cases/json_reader. */
 #include "json_read.h"
 #include "value_text.h"
 
@@ -206,7 +207,7 @@ TEST(blanks)
     }
 }
 
-CASES("json")
+CASES("json_reader")
 
 static void set_up(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How long to wait: between tries, of one request and of all nodes, and for more events of a
- * stream. Cases are in cases/pace, in seconds. */
+ * stream. Cases are in cases/backoff, in seconds. */
 #include "source/api_connection.h"
 #include "source/api_protocol.h"
 #include "source/server_backoff.h"
@@ -140,6 +140,6 @@ static void forget(void)
     server = (struct server_backoff){0};
 }
 
-CASES("pace")
+CASES("backoff")
 
 UNIT_FIXTURE(forget, forget)

@@ -6,6 +6,7 @@
  * it led to.
  */
 #include "fake_apiserver.h"
+#include "model/decode.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -179,7 +180,7 @@ COMMAND(stats)
     struct event_stats f = event_recorder_stats(recorder);
     fprintf(out, "requests=%u posted=%u repeated=%u failed=%u dropped=%u%s\n", requests,
             (unsigned)f.posted, (unsigned)f.repeated, (unsigned)f.failed, (unsigned)f.dropped,
-            event_recorder_is_idle(recorder) ? " settled" : "");
+            event_recorder_is_idle(recorder) ? " idle" : "");
 }
 
 /* What the open request creates; but for its name behind the object's, and the time. */
@@ -336,7 +337,7 @@ COMMAND(programmed)
 
 TESTS(taint_cases, script_cases("startup_taint"))
 {
-    script_run("startup_taint", _i, NULL);
+    script_run("startup_taint", _i);
 }
 
 static void set_up(void)

@@ -2,7 +2,7 @@
 /*
  * Each kind of traffic against a kernel in memory: where packets go, on every way from one kind to
  * another and by each configuration, and that nothing is left behind in the end. What is sent for
- * it: tests/unit/cases/table_kinds.
+ * it: tests/unit/cases/table_traffic.
  */
 #include "unit.h"
 
@@ -140,9 +140,9 @@ static void change_to(int kind)
 }
 
 /* Nothing of what was before stays for ever. */
-static void settle_as(int kind)
+static void sync_as(int kind)
 {
-    settle();
+    sync_table();
     ck_assert_msg(does(1), "%s", kinds[kind]);
     struct sizes sizes = sizes_now(family), fresh = fresh_sizes(kind);
     check_same_sizes(&sizes, &fresh);
@@ -158,11 +158,11 @@ TESTS(from_any_kind_to_any_other, (FAMILY_COUNT * KINDS))
         fake_kernel_cut((from + to) % 2);
         change_to(from);
         change_to(to);
-        settle_as(to);
+        sync_as(to);
         change_to(from);
         change_to(to);
         change_to(from);
-        settle_as(from);
+        sync_as(from);
     }
 }
 
@@ -181,7 +181,7 @@ TESTS(on_to_a_third_with_the_trim, (FAMILY_COUNT * KINDS))
         change_to(to);
         wait_for_trims();
         change_to(then);
-        settle_as(then);
+        sync_as(then);
     }
 }
 
@@ -195,7 +195,7 @@ TESTS(any_change_may_fail, (FAMILY_COUNT * KINDS))
         change_to(from);
         before = desired;
         set_desired(1, kinds[to]);
-        fake_kernel_fail(1, to % 2 ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
+        fake_kernel_fail(1, to % 2 ? FAKE_REJECTS : FAKE_LOSES_ANSWER);
         fake_kernel_forget_counts();
         if (try_commit(NULL)) {
             bool chains_alone = fake_kernel_counts()->chains > 0;
@@ -204,7 +204,7 @@ TESTS(any_change_may_fail, (FAMILY_COUNT * KINDS))
         }
         fake_kernel_spare();
         change_to(to);
-        settle_as(to);
+        sync_as(to);
     }
 }
 
@@ -222,7 +222,7 @@ static size_t count_numbers_again(void)
         ids[i] = port_of(i);
         set_desired(i, "gone");
     }
-    settle();
+    sync_table();
     restart();
     tell_desired();
     commit();

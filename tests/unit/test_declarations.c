@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Types, lengths and user data of the sets: tests/unit/cases/set_type. The bytes are those that nft
- * 1.0.6 writes for the same declarations: with others, some version of nft cannot list the table or
- * crashes.
+ * Types, lengths and user data of the sets: tests/unit/cases/declarations. The bytes are those that
+ * nft 1.0.6 writes for the same declarations: with others, some version of nft cannot list the
+ * table or crashes.
  */
 #include "script.h"
 
@@ -120,4 +120,4 @@ COMMAND(map)
     declare_one(true, words, out);
 }
 
-CASES("set_type")
+CASES("declarations")
