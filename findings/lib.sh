@@ -57,6 +57,46 @@ packets() { # FAMILY TABLE COUNTER
     of bookworm nft list counter "$1" "$2" "$3" | sed -n 's/.*packets \([0-9]*\) .*/\1/p'
 }
 
+# A host in a namespace of its own, behind device $1 of this one: addresses 10.$2.0.2 and .3.
+connect() { # DEVICE NUMBER
+    unshare --net sleep 300 &
+    host=$!
+    until [ "$(readlink "/proc/$host/ns/net")" != "$(readlink /proc/self/ns/net)" ]; do
+        sleep 0.1
+    done
+    ip link add "$1" type veth peer name eth0 netns "$host"
+    ip addr add "10.$2.0.1/24" dev "$1"
+    ip link set "$1" up
+    nsenter --net --target "$host" ip -batch - <<COMMANDS
+link set eth0 up
+addr add 10.$2.0.2/24 dev eth0
+addr add 10.$2.0.3/24 dev eth0
+route add default via 10.$2.0.1
+COMMANDS
+}
+
+# Forwards between hosts behind the devices client and server. On port 80 of the latter each line is answered with the
+# address that it came to.
+forward() {
+    connect client 1
+    client=$host
+    connect server 2
+    server=$host
+    echo 1 >/proc/sys/net/ipv4/ip_forward
+    # shellcheck disable=SC2016 # for perl
+    nsenter --net --target "$server" perl -MIO::Socket::INET -e '
+        $listener = IO::Socket::INET->new(LocalPort => 80, Listen => 5) or die;
+        $SIG{CHLD} = "IGNORE";
+        while ($talk = $listener->accept) {
+            next if fork;
+            $talk->autoflush;
+            print $talk $talk->sockhost . "\n" while <$talk>;
+            exit;
+        }' &
+    trap 'kill "$client" "$server" '$!'; rm -rf "$folder"' EXIT
+    sleep 1
+}
+
 # Ends with 1 if something is no longer as described.
 expect() { # WHAT IS WAS
     if [ "$2" != "$3" ]; then

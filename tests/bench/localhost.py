@@ -15,9 +15,9 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 
+import bulk
 import process
 import subjects  # noqa: F401 for the path to the next one
 from results import MIB, ratios, show, spread, table
@@ -57,31 +57,16 @@ listen answer
 # ---- the endpoint ---------------------------------------------------------------------------------
 
 
-def sink(connection):
-    """Reads to the end, and says that it was there."""
-    room = bytearray(MIB)
-    while connection.recv_into(room):
-        pass
-    connection.send(b"!")
-    connection.close()
-
-
 def answer(connection):
     connection.send(connection.recv(1))
     connection.close()
 
 
-def accept(listener, serve):
-    while True:
-        serve(listener.accept()[0])
-
-
 def be_endpoint():
     sinks, answers = (socket.create_server((POD, port), backlog=1024) for port in (SINK, ANSWER))
-    for _ in range(STREAMS):
-        threading.Thread(target=accept, args=(sinks, sink), daemon=True).start()
+    bulk.serve_sinks(sinks, STREAMS)
     print("ready", flush=True)
-    accept(answers, answer)
+    bulk.accept(answers, answer)
 
 
 # ---- the programs ---------------------------------------------------------------------------------
@@ -174,24 +159,8 @@ def wait_ready(node, program):
             raise SystemExit(f"bench: {program.name} does not listen")
 
 
-def stream(node, port, size):
-    """Sends it all, and waits until the endpoint has it."""
-    piece = bytes(MIB)
-    with connect(node, port) as sock:
-        while size > 0:
-            sock.sendall(piece[:size])
-            size -= len(piece)
-        sock.shutdown(socket.SHUT_WR)
-        if sock.recv(2) != b"!":
-            raise SystemExit("bench: not all bytes arrived")
-
-
 def send_bytes(node, program, size):
-    threads = [threading.Thread(target=stream, args=(node, program.ports[0], size // STREAMS)) for _ in range(STREAMS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    bulk.send(lambda: connect(node, program.ports[0]), size, STREAMS)
 
 
 def make_connections(node, program, n):

@@ -361,11 +361,11 @@ def has_devices(node):
     return "devices = " in node.namespace.run("nft", "list", "flowtables").stdout
 
 
-def program(node, services, options, everything=False, flags=()):
+def program(node, services, options, everything=False, flags=(), protocol="UDP"):
     """Has the daemon make the table, and ends it: the table stays."""
     with options.folder() as folder, node.namespace.inside():
         manifest = folder / "objects.json"
-        cluster.write_manifest(manifest, Size(services, ENDPOINTS), protocol="UDP",
+        cluster.write_manifest(manifest, Size(services, ENDPOINTS), protocol=protocol,
                                others=cluster.services_of_all_kinds() if everything else ())
         frontends = services + (cluster.FRONTENDS_OF_ALL_KINDS if everything else 0)
         daemon = subjects.Daemon(options.build, ["--manifests", manifest, *flags], frontends)

@@ -53,3 +53,18 @@ def ksoftirqd(processor):
 def running_time(folder):
     """Nanoseconds of CPU time of a thread with that folder in /proc; 0 without one."""
     return int((folder / "schedstat").read_text().split()[0]) if folder else 0
+
+
+class Machine:
+    """CPU seconds of the whole machine, interrupts and all, since it was made: to the hundredth."""
+
+    def __init__(self):
+        self.clock, self.idle = time.monotonic(), self._idle()
+
+    @staticmethod
+    def _idle():
+        """Of all processors together."""
+        return float(pathlib.Path("/proc/uptime").read_text().split()[1])
+
+    def busy(self):
+        return (time.monotonic() - self.clock) * os.cpu_count() - (self._idle() - self.idle)

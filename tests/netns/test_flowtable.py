@@ -491,10 +491,14 @@ def test_cleanup_takes_it_along(web):
 
 
 def test_somebody_flushes_the_ruleset(web):
+    """Until it is repaired, packets of known connections go where they were sent: an acknowledgement that comes late would
+    get to the outside, which resets the connection. So it goes first."""
     lab, proxy = web.lab, web.proxy
     web.publish("a")
     with lab.open(lab.client, *web.call(), timeout=2) as talk:
         assert passes_by(lab, talk)
+        if web.protocol == "TCP":
+            talk.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         lab.node.run("nft", "flush", "ruleset")
         wait_for(lambda: devices(proxy, web.family) == expected(lab), "the devices are there again")
         lab.node.run("nft", "-f", "-", stdin=OBSERVER)
