@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proxy.h"
 
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/source.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
  * health checks. */
 #include "state.h"
 
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/localhost.h"
-#include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 
 #include <linux/in.h>

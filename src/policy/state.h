@@ -102,7 +102,7 @@ struct policy {
 };
 
 /* Whether flows of a protocol can be stale: those of UDP, and TCP connections that a flowtable
- * forwards (kube-nftd/netlink.h). */
+ * forwards (kube-nftd/conntrack.h). */
 static inline bool policy_cleans_flows(const struct policy *policy, enum family family,
                                        uint8_t protocol)
 {

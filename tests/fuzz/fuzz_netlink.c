@@ -7,9 +7,9 @@
  * with number and port 0 belong to any request.
  */
 #include "cleanup/cleanup.h"
+#include "conntrack/scan.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
-#include "netlink/conntrack.h"
 #include "table/state.h"
 
 #include <errno.h>

@@ -254,7 +254,7 @@ COMMAND(daemon)
     }
 }
 
-/* In place of src/netlink/flowtable_flows.c. */
+/* In place of src/conntrack/flowtable_flows.c. */
 static bool many_flows, no_flows, unknown_flows;
 
 bool flowtable_flows(struct flowtable_flows *flows)

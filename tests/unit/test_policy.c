@@ -7,7 +7,6 @@
 #include "cache_script.h"
 #include "facts.h"
 #include "fake_flows.h"
-#include "kube-nftd/netlink.h"
 
 #include <linux/in.h>
 

@@ -13,9 +13,9 @@
  * If a scan found an untranslated flow, more scans follow for some time: an answer in flight when
  * the entry was deleted creates a new one.
  */
-#include "kube-nftd/netlink.h"
+#include "kube-nftd/conntrack.h"
 
-#include "conntrack.h"
+#include "scan.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -37,7 +37,7 @@
 /* Restarts of an interrupted scan. */
 #define RETRIES 5
 /* The kernel filters if the table is this small, or has at most this many entries per UDP flow of
- * the family: see conntrack.h. */
+ * the family: see scan.h. */
 #define FEW_ENTRIES 4096
 #define ENTRIES_A_FLOW 8
 
