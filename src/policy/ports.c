@@ -44,13 +44,6 @@ char *port_state_name(const struct port_state *port)
     return xasprintf("%s%s%s", port->owner->service->id, *name ? ":" : "", name);
 }
 
-void port_mark(struct policy *policy, struct port_state *port)
-{
-    if (!port->dirty)
-        vec_push(&policy->dirty[QUEUE_FEW].ports, port); /* a sync defers it if necessary */
-    port->dirty = true;
-}
-
 static void free_port(struct port_state *port)
 {
     struct claim *claim, *next;
@@ -65,12 +58,6 @@ static void free_port(struct port_state *port)
     }
     free(port->details);
     free(port);
-}
-
-void port_forget(struct port_state *port)
-{
-    port->owner->n_removed--;
-    free_port(port);
 }
 
 /* ---- the order of ports ---- */
@@ -106,12 +93,12 @@ static struct port_state *new_port(struct policy *policy, struct service_state *
     return port;
 }
 
-static void remove_port(struct policy *policy, struct port_state *port, bool many)
+static void remove_port(struct policy *policy, struct port_state *port)
 {
     port->owner->n_removed++;
-    port->removed = port->renew = true;
-    port->many = many;
-    port_mark(policy, port);
+    port->removed = true;
+    port->work = 0;
+    port_mark(policy, port, 1U << STAGE_CLAIM | 1U << STAGE_FRONTENDS);
 }
 
 /* Negative if @port, of the Service @before, sorts before @spec in @family. */
@@ -128,7 +115,6 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
                         const struct service *before, struct port_state *old)
 {
     const struct service *service = owner->service;
-    const bool many = before && policy_has_many(policy, before);
     struct port_state **end = &owner->ports, *next;
     vec_clear_few(&policy->order);
     for (size_t i = 0; service && !service->skipped && i < service->ports.n; i++)
@@ -142,17 +128,16 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
                 break;
             for (; old && (order = compare_port(old, before, family, *spec)) < 0; old = next) {
                 next = old->next;
-                remove_port(policy, old, many);
+                remove_port(policy, old);
             }
             struct port_state *port = old;
             if (old && order == 0)
                 old = old->next;
             else
                 port = new_port(policy, owner, family, (*spec)->protocol);
-            claims_reorder(policy, port, port->has_any, (uint32_t)(*spec - service->ports.v));
-            port->renew = port->whole = port->pass = true;
-            port->renewed = 0;
-            port_mark(policy, port);
+            port->index = (uint32_t)(*spec - service->ports.v) & 0xffffff;
+            port->whole = true;
+            port_mark(policy, port, WORK_ALL);
             *end = port;
             end = &port->next;
         }
@@ -160,7 +145,7 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
     *end = NULL;
     for (; old; old = next) {
         next = old->next;
-        remove_port(policy, old, many);
+        remove_port(policy, old);
     }
 }
 
@@ -172,14 +157,6 @@ bool service_has_departed(const struct policy *policy, const char *id)
     return hash_table_find(&policy->departed, service_key, hash_key_of_text(id)) != NULL;
 }
 
-bool service_is_dirty(const struct policy *policy, const struct service_state *state)
-{
-    bool dirty = state->n_removed > 0;
-    for (int queue = 0; queue < QUEUES; queue++)
-        dirty = dirty || state->marked[queue] > policy->dirty[queue].done;
-    return dirty;
-}
-
 static void free_departed(struct policy *policy, struct service_state *state)
 {
     struct service *service = (struct service *)state->service;
@@ -189,6 +166,14 @@ static void free_departed(struct policy *policy, struct service_state *state)
     free(state);
 }
 
+void port_forget(struct policy *policy, struct port_state *port)
+{
+    struct service_state *owner = port->owner;
+    free_port(port);
+    if (--owner->n_removed == 0 && owner->departed)
+        free_departed(policy, owner);
+}
+
 static void depart(struct policy *policy, struct service_state *state, const struct service *before)
 {
     struct service *left = xcalloc(1, sizeof(*left));
@@ -196,15 +181,11 @@ static void depart(struct policy *policy, struct service_state *state, const str
     left->created = before->created;
     hash_table_remove(&policy->services, &state->link);
     state->service = left;
+    state->departed = true;
     chain_ports(policy, state, before, state->ports);
     hash_table_add(&policy->departed, service_key, &state->link);
-}
-
-void services_forget_departed(struct policy *policy)
-{
-    hash_table_each (&policy->departed, struct service_state, state)
-        if (!service_is_dirty(policy, state))
-            free_departed(policy, state);
+    if (state->n_removed == 0)
+        free_departed(policy, state);
 }
 
 /* Whether a Service was deleted and created again under the same name. */
@@ -253,12 +234,14 @@ static void clear_services(struct hash_table *services)
 void ports_clear(struct policy *policy)
 {
     shares_clear(policy);
-    for (int queue = 0; queue < QUEUES; queue++) {
-        vec_each (&policy->dirty[queue].ports, port)
-            if ((*port)->removed)
-                free_port(*port);
-        vec_free(&policy->dirty[queue].ports);
-    }
+    port_state_vec *queues = policy->queues[0];
+    for (int i = 0; i < LEVELS * STAGES; i++)
+        vec_each (&queues[i], it) {
+            (*it)->listed &= ~(1U << i % STAGES) & WORK_ALL;
+            if ((*it)->removed && !(*it)->listed)
+                free_port(*it);
+        }
+    queue_clear(policy);
     hash_table_each (&policy->departed, struct service_state, state)
         free_departed(policy, state);
     clear_services(&policy->services);

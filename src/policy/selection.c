@@ -249,19 +249,13 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
     }
 }
 
-struct claim_policy decision_policy(const struct claim *claim)
-{
-    bool external = !(claim->kinds & CLAIM_CLUSTER_IP);
-    return (struct claim_policy){external, only_local_endpoints(claim->port, external)};
-}
-
 struct route claim_route(const struct claim *claim)
 {
-    const struct claim_policy policy = decision_policy(claim);
+    const bool external = !(claim->kinds & CLAIM_CLUSTER_IP);
     return (struct route){
         .port = claim->port->id,
-        .external = policy.external,
-        .local = policy.local,
+        .external = external,
+        .local = only_local_endpoints(claim->port, external),
         .affine = claim->port->owner->service->affinity_timeout > 0,
         /* Even if the address has other roles for the Service too. */
         .restricted = claim->kinds & CLAIM_LOAD_BALANCER_IP && has_source_ranges(claim->port),

@@ -7,15 +7,17 @@
 #include "kube-nftd/serve.h"
 #include "objects.h"
 
-/* Takes both texts. @what replaces the text @about that before; NULL: nothing is left. */
+/* Takes both texts. @what replaces the text @about that before; NULL: nothing is left. The same of
+ * health checks, of which there may have been nothing. */
 static void receive(char *about, char *what);
+static void receive_check(char *about, char *what);
 
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready)
 {
     ck_assert_ptr_nonnull(health);
-    receive(xasprintf("%s %s", service_id, family_name(family)),
-            port ? xasprintf("%u %zu", port, local_ready) : NULL);
+    receive_check(xasprintf("%s %s", service_id, family_name(family)),
+                  port ? xasprintf("%u %zu", port, local_ready) : NULL);
 }
 
 void health_set_addresses(struct health *health, enum family family, bool all,

@@ -367,8 +367,13 @@ static void on_health_check(struct health *health, const char *service_id, enum 
 {
     ck_assert_ptr_eq(health, &facts);
     char *about = xasprintf("%s %s check", service_id, family_name(family));
-    vec_push(&ops, xasprintf("%s %u: %zu", about, port, local_ready));
-    facts_set(&facts, about, port ? xasprintf("%u: %zu", port, local_ready) : NULL);
+    char *op = xasprintf("%s %u: %zu", about, port, local_ready);
+    const bool known =
+        facts_set(&facts, about, port ? xasprintf("%u: %zu", port, local_ready) : NULL);
+    if (port || known)
+        vec_push(&ops, op);
+    else
+        free(op);
 }
 
 bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id)
