@@ -162,6 +162,13 @@ char *port_state_name(const struct port_state *port);
 /** The endpoint counts of @port: those of the last decision plus the deltas since. */
 struct selection_counts port_counts(const struct port_state *port);
 
+/** Whether the traffic policy for connections to the cluster IP, or for @external ones, is Local.
+ * False for @external if the port cannot be reached from outside. */
+bool only_local_endpoints(const struct port_state *port, bool external);
+
+/** Which sets the port's frontends need (docs/behaviour.md 3.2): bits of enum endpoint_set. */
+uint8_t port_sets_needed(const struct port_state *port);
+
 /* The role of a frontend's address for the service port; a bit each, since it can have several. */
 enum claim_kind {
     CLAIM_CLUSTER_IP = 1 << 0,
@@ -239,13 +246,6 @@ struct decision {
 };
 
 void decision_free(struct decision *decision);
-
-/** Whether the traffic policy for connections to the cluster IP, or for @external ones, is Local.
- * False for @external if the port cannot be reached from outside. */
-bool only_local_endpoints(const struct port_state *port, bool external);
-
-/** Which sets the port's frontends need (docs/behaviour.md 3.2): bits of enum endpoint_set. */
-uint8_t decision_sets_needed(const struct port_state *port);
 
 /** The route of the frontend of @claim. */
 struct route claim_route(const struct claim *claim);

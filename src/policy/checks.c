@@ -6,8 +6,11 @@
 #include <string.h>
 
 /* Of a Service that is known, slices may change often until the next report. */
-void health_checks_mark(struct policy *policy, const char *service_id)
+void health_checks_mark(struct policy *policy, const struct service *service)
 {
+    if (!service || service->health_check_node_port == 0)
+        return;
+    const char *service_id = service->id;
     struct service_state *state = (struct service_state *)policy_find_service(policy, service_id);
     for (int family = 0; family < FAMILY_COUNT; family++) {
         if (!state || !state->check_dirty[family])

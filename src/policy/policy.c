@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* At most about so many changed endpoints of a Service are looked at between two syncs when its
- * slices change; what is left is decided anew, within the budgets of syncs. */
-#define DELTAS_AT_ONCE 20000
-/* So many copies in several slices count as one of them. */
-#define COPIES_A_DELTA 50
 /* At most this many Services are named in the log line of a commit. */
 #define NAMED 5
 
@@ -22,11 +17,6 @@ static void record_changed(struct policy *policy, const char *id)
         vec_push(&policy->changed, xstrdup(id));
 }
 
-static bool has_health_check(const struct service *service)
-{
-    return service && service->health_check_node_port != 0;
-}
-
 static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
 {
     struct policy *policy = ctx;
@@ -35,60 +25,26 @@ static void on_service_changed(void *ctx, const struct service *before, const st
     ports_change(policy, before, after);
     routes_change_cluster_ips(policy, before, after);
     routes_change_localhost_ports(policy, before, after);
-    if (has_health_check(before) || has_health_check(after))
-        health_checks_mark(policy, id);
-}
-
-static bool is_local_ready(const struct slice_endpoint *endpoint, const struct location *here)
-{
-    return endpoint && endpoint->flags & ENDPOINT_READY && endpoint->node_name &&
-           endpoint->node_name == here->node_name;
-}
-
-/* Applies the change of a slice to @port. Returns whether the local ready endpoints may differ. */
-static bool change_port(struct policy *policy, struct port_state *port,
-                        const struct slice_change *change)
-{
-    const struct location *here = &policy->here.location;
-    const struct service_port_ref ref = port_state_ref(port);
-    size_t *spent = service_spent(policy, port->owner);
-    bool recheck = false;
-    unsigned seen = 0;
-    if (*spent >= DELTAS_AT_ONCE)
-        port_mark_whole(policy, port);
-    if (port->whole) /* dirty, and whatever changed will be part of the decision */
-        return true;
-    const size_t copies = slice_change_copies(change);
-    const endpoint_delta_vec *deltas = slice_change_deltas(change, &ref);
-    *spent += deltas->n + (slice_change_copies(change) - copies) / COPIES_A_DELTA;
-    if (deltas->n == 0)
-        return false;
-    port->whole = !port_add_deltas(policy, port, deltas, &seen);
-    port_mark(policy, port, 1U << STAGE_ENDPOINTS);
-    policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
-    policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
-    vec_each (deltas, it)
-        recheck = recheck || is_local_ready(it->before, here) != is_local_ready(it->after, here);
-    return recheck;
+    health_checks_mark(policy, before);
+    health_checks_mark(policy, after);
 }
 
 static void on_slice_changed(void *ctx, const struct slice_change *change)
 {
     struct policy *policy = ctx;
     const struct service_state *state = policy_find_service(policy, change->service_id);
-    bool recheck = false, affected = false;
+    bool recheck = false;
     policy->api_server_changed =
         policy->api_server_changed || strcmp(change->service_id, API_SERVER) == 0;
     for (struct port_state *port = state ? state->ports : NULL; port; port = port->next) {
         if (port->family != change->family)
             continue;
-        recheck = change_port(policy, port, change) || recheck;
-        affected = affected || port->work;
+        recheck = endpoints_change(policy, port, change) || recheck;
+        if (port->work)
+            record_changed(policy, change->service_id);
     }
-    if (affected)
-        record_changed(policy, change->service_id);
-    if (recheck && has_health_check(state->service))
-        health_checks_mark(policy, change->service_id);
+    if (recheck)
+        health_checks_mark(policy, state->service);
 }
 
 struct policy *policy_new(const struct policy_config *config)
@@ -106,6 +62,7 @@ void policy_free(struct policy *policy)
 {
     claims_clear(policy);
     ports_clear(policy);
+    shares_clear(policy);
     for (int i = 0; i < RESERVED_LISTS; i++)
         vec_free(&policy->reserved[i]);
     health_checks_clear(policy);

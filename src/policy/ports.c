@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The service ports of all Services, and the changes to their endpoints between two syncs. */
+/* The service ports of all Services. */
 #include "state.h"
+
+#include "kube-nftd/table.h"
 
 #include <linux/in.h>
 #include <stdlib.h>
@@ -44,6 +46,29 @@ char *port_state_name(const struct port_state *port)
     return xasprintf("%s%s%s", port->owner->service->id, *name ? ":" : "", name);
 }
 
+struct port_details *port_make_details(struct port_state *port)
+{
+    if (!port->details)
+        port->details = xcalloc(1, sizeof(*port->details));
+    return port->details;
+}
+
+void port_forget_deltas(struct port_state *port)
+{
+    struct port_details *details = port->details;
+    if (!details)
+        return;
+    vec_free(&details->cluster);
+    vec_free(&details->local);
+    vec_free(&details->hairpin_changes);
+    if (details->many || details->hairpins.n > 0 || details->held || details->most ||
+        details->n_service_addresses)
+        return;
+    vec_free(&details->hairpins);
+    free(details);
+    port->details = NULL;
+}
+
 static void free_port(struct port_state *port)
 {
     struct claim *claim, *next;
@@ -58,6 +83,30 @@ static void free_port(struct port_state *port)
     }
     free(port->details);
     free(port);
+}
+
+/* ---- the sets a service port needs (docs/behaviour.md 3.2) ---- */
+
+static bool is_externally_reachable(const struct port_state *port)
+{
+    const struct outside *outside = service_outside(port->owner->service);
+    return port_state_spec(port)->node_port != 0 || outside->external_ips[port->family].n > 0 ||
+           outside->load_balancer_ips[port->family].n > 0;
+}
+
+bool only_local_endpoints(const struct port_state *port, bool external)
+{
+    const struct service *service = port->owner->service;
+    return external ? service->external_local && is_externally_reachable(port)
+                    : service->internal_local;
+}
+
+uint8_t port_sets_needed(const struct port_state *port)
+{
+    bool internal_local = only_local_endpoints(port, false);
+    bool cluster = !internal_local || is_externally_reachable(port);
+    bool local = internal_local || only_local_endpoints(port, true);
+    return (uint8_t)((cluster ? SET_CLUSTER : 0) | (local ? SET_LOCAL : 0));
 }
 
 /* ---- the order of ports ---- */
@@ -152,11 +201,6 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
 /* ---- Services, and departed ones: what is left of them has their place in the order of claims
  * ---- */
 
-bool service_has_departed(const struct policy *policy, const char *id)
-{
-    return hash_table_find(&policy->departed, service_key, hash_key_of_text(id)) != NULL;
-}
-
 static void free_departed(struct policy *policy, struct service_state *state)
 {
     struct service *service = (struct service *)state->service;
@@ -218,6 +262,22 @@ void ports_change(struct policy *policy, const struct service *before, const str
     chain_ports(policy, state, before, before ? state->ports : NULL);
 }
 
+bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
+{
+    const struct policy *policy = ctx;
+    const struct service_state *service = policy_find_service(policy, service_id);
+    if ((service && service->n_removed > 0) ||
+        hash_table_find(&policy->departed, service_key, hash_key_of_text(service_id)))
+        return true;
+    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next) {
+        const struct table *table = policy->config.tables[port->family];
+        if (port->family == family &&
+            (port->work || (table && ruleset_port_is_waiting(table_ruleset(table), port->id))))
+            return true;
+    }
+    return false;
+}
+
 static void clear_services(struct hash_table *services)
 {
     hash_table_each (services, struct service_state, state) {
@@ -233,7 +293,6 @@ static void clear_services(struct hash_table *services)
 
 void ports_clear(struct policy *policy)
 {
-    shares_clear(policy);
     port_state_vec *queues = policy->queues[0];
     for (int i = 0; i < LEVELS * STAGES; i++)
         vec_each (&queues[i], it) {
@@ -246,105 +305,4 @@ void ports_clear(struct policy *policy)
         free_departed(policy, state);
     clear_services(&policy->services);
     vec_free(&policy->order);
-}
-
-/* ---- endpoints ---- */
-
-struct port_details *port_make_details(struct port_state *port)
-{
-    if (!port->details)
-        port->details = xcalloc(1, sizeof(*port->details));
-    return port->details;
-}
-
-struct selection_counts port_counts(const struct port_state *port)
-{
-    struct selection_counts counts;
-    if (port->details && port->details->many)
-        return port->details->counts;
-    for (int i = 0; i < SORTS; i++)
-        counts.n[i] = port->few[i];
-    return counts;
-}
-
-void port_keep_counts(struct port_state *port, const struct selection_counts *counts)
-{
-    bool many = counts->n[SORT_ANY] > UINT8_MAX; /* the other counts are no larger */
-    if (many) {
-        port_make_details(port)->counts = *counts;
-    } else {
-        for (int i = 0; i < SORTS; i++)
-            port->few[i] = (uint8_t)counts->n[i];
-    }
-    if (port->details)
-        port->details->many = many;
-}
-
-static unsigned traits_of(const struct slice_endpoint *endpoint, const struct location *here)
-{
-    return endpoint ? endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, here)
-                    : 0;
-}
-
-static void add_change(backend_change_vec *changes, const struct backend *backend, bool before,
-                       bool after)
-{
-    if (before != after)
-        vec_push(changes, (struct backend_change){*backend, after});
-}
-
-bool port_add_deltas(const struct policy *policy, struct port_state *port,
-                     const endpoint_delta_vec *deltas, unsigned *seen)
-{
-    const struct location *here = &policy->here.location;
-    const uint8_t needed = decision_sets_needed(port);
-    struct selection_counts counts = port_counts(port);
-    const struct selection_basis was = selection_basis_of(&counts);
-    unsigned changed = 0;
-    bool comes_or_goes = false;
-    vec_each (deltas, it) {
-        if (service_addresses_concern(policy, (enum family)port->family, &it->backend.address))
-            return false;
-        unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
-        selection_count(&counts, before, -1);
-        selection_count(&counts, after, 1);
-        if (!it->before != !it->after)
-            comes_or_goes = true;
-        changed |= before ^ after;
-        *seen |= after;
-    }
-    const struct selection_basis basis = selection_basis_of(&counts);
-    if (!selection_basis_equal(&was, &basis) ||
-        (changed & TRAIT_IN_USE && port->protocol == IPPROTO_UDP) ||
-        (comes_or_goes && port->protocol == IPPROTO_TCP &&
-         policy_cleans_flows(policy, (enum family)port->family, IPPROTO_TCP)))
-        return false;
-    struct port_details *details = port_make_details(port);
-    vec_each (deltas, it) {
-        unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
-        uint8_t left = selection_sets(before, &basis) & needed,
-                joined = selection_sets(after, &basis) & needed;
-        add_change(&details->cluster, &it->backend, left & SET_CLUSTER, joined & SET_CLUSTER);
-        add_change(&details->local, &it->backend, left & SET_LOCAL, joined & SET_LOCAL);
-        add_change(&details->hairpin_changes, &it->backend, left && before & TRAIT_LOCAL,
-                   joined && after & TRAIT_LOCAL);
-    }
-    port_keep_counts(port, &counts);
-    return true;
-}
-
-void port_forget_deltas(struct port_state *port)
-{
-    struct port_details *details = port->details;
-    if (!details)
-        return;
-    vec_free(&details->cluster);
-    vec_free(&details->local);
-    vec_free(&details->hairpin_changes);
-    if (details->many || details->hairpins.n > 0 || details->held || details->most ||
-        details->n_service_addresses)
-        return;
-    vec_free(&details->hairpins);
-    free(details);
-    port->details = NULL;
 }

@@ -259,7 +259,7 @@ static void log_port(const struct port_state *port, const struct port_route *rou
 /* Then its endpoints are counted by the Cluster set, which is rarely the smaller one. */
 static bool needs_cluster(const struct port_state *port)
 {
-    return decision_sets_needed(port) & SET_CLUSTER;
+    return port_sets_needed(port) & SET_CLUSTER;
 }
 
 void routes_set_port(struct policy *policy, struct port_state *port)

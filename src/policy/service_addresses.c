@@ -130,8 +130,6 @@ static void recheck(void *ctx, void *item)
             continue;
         port_mark_whole(walk->policy, port);
     }
-    if (state->service->health_check_node_port)
-        health_checks_mark(walk->policy, state->service->id);
 }
 
 bool service_addresses_sync(struct policy *policy)

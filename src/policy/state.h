@@ -180,7 +180,7 @@ bool selection_basis_equal(const struct selection_basis *a, const struct selecti
 /** The sets of an endpoint with these traits. */
 uint8_t selection_sets(unsigned traits, const struct selection_basis *basis);
 
-/* ---- ports.c: the service ports of all Services, and the changes to their endpoints ---- */
+/* ---- ports.c: the service ports of all Services ---- */
 
 /** Frees all ports and their claims, whose frontends are gone. */
 void ports_clear(struct policy *policy);
@@ -193,27 +193,25 @@ void ports_change(struct policy *policy, const struct service *before, const str
  * Service, if that is removed. */
 void port_forget(struct policy *policy, struct port_state *port);
 
-/** Whether a removed Service has something left to be passed on: as of the end of the last sync, or
- * removed since. */
-bool service_has_departed(const struct policy *policy, const char *id);
-
 /** The details of @port, allocated if NULL. */
 struct port_details *port_make_details(struct port_state *port);
+
+/** Discards the changes since the last sync. */
+void port_forget_deltas(struct port_state *port);
+
+/* ---- endpoints.c: changes between two syncs ---- */
 
 void port_keep_counts(struct port_state *port, const struct selection_counts *counts);
 
 /**
- * Adds the changes that @deltas cause in the sets of @port to its details: while the
- * selection_basis is unchanged, only changed endpoints can enter or leave a set. False: decide the
- * port as a whole, since its basis changed, or the serving endpoints of a UDP port, or one of the
- * changed endpoints is, or was, a service address.
- * @seen  collects the traits of all new endpoints
+ * Applies the change of a slice to @port: adds what changes in its sets to its details, or marks it
+ * to be decided as a whole. That is necessary if the verdicts on other endpoints change, or the
+ * ones that keep their flows, if a changed endpoint is or was a service address, or if the
+ * Service's changes have cost too much since the last sync. Returns whether the local ready
+ * endpoints of a port that is not decided as a whole may differ.
  */
-bool port_add_deltas(const struct policy *policy, struct port_state *port,
-                     const endpoint_delta_vec *deltas, unsigned *seen);
-
-/** Discards the changes since the last sync. */
-void port_forget_deltas(struct port_state *port);
+bool endpoints_change(struct policy *policy, struct port_state *port,
+                      const struct slice_change *change);
 
 /* ---- service_addresses.c: endpoints that are not used, as others lead to their addresses ---- */
 
@@ -363,8 +361,8 @@ void routes_remove_port(struct policy *policy, struct port_state *port);
 
 /* ---- checks.c: health checks ---- */
 
-/** Marks the health check of a Service, current or former, dirty. */
-void health_checks_mark(struct policy *policy, const char *service_id);
+/** Marks the health check of a Service, current or former, dirty, if it has one. NULL: nothing. */
+void health_checks_mark(struct policy *policy, const struct service *service);
 
 void health_checks_clear(struct policy *policy);
 

@@ -2,8 +2,6 @@
 /* What a sync does with dirty service ports, stage by stage. */
 #include "state.h"
 
-#include "kube-nftd/table.h"
-
 #include <linux/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +93,7 @@ static void decide_whole(struct policy *policy, struct port_state *port)
     if (claims_reorder(policy, port, policy->decision.selection.has_any))
         port_mark(policy, port, 1U << STAGE_FRONTENDS);
     look_for_node_names(policy);
+    health_checks_mark(policy, port->owner->service);
 }
 
 static bool decide_endpoints(struct policy *policy, struct port_state *port)
@@ -201,19 +200,4 @@ void policy_sync(struct policy *policy)
 {
     while (!policy_sync_some(policy, SIZE_MAX))
         ;
-}
-
-bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
-{
-    const struct policy *policy = ctx;
-    const struct service_state *service = policy_find_service(policy, service_id);
-    if ((service && service->n_removed > 0) || service_has_departed(policy, service_id))
-        return true;
-    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next) {
-        const struct table *table = policy->config.tables[port->family];
-        if (port->family == family &&
-            (port->work || (table && ruleset_port_is_waiting(table_ruleset(table), port->id))))
-            return true;
-    }
-    return false;
 }
