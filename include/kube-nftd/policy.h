@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Decides which endpoints serve, which addresses a service port has, and who wins an address that
- * two Services claim. Follows the caches and sets the desired state of the tables. Uses neither
- * the kernel nor a clock.
+ * two Services claim. Hears of changes from the caches and sets the desired state of the tables.
+ * Uses neither the kernel nor a clock.
  */
 #ifndef KUBE_NFTD_POLICY_H
 #define KUBE_NFTD_POLICY_H
@@ -275,7 +275,7 @@ typedef void (*health_check_fn)(struct health *health, const char *service_id, e
 /* Everything is borrowed and must outlive the policy. */
 struct policy_config {
     const char *node_name;
-    struct caches *caches;              /* empty; policy follows them */
+    struct caches *caches;              /* empty */
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct flow_cleaner *flows;         /* notified of stale UDP flows; may be NULL */
     bool flowtables[FAMILY_COUNT];      /* and of TCP flows, which a flowtable forwards */
@@ -291,6 +291,11 @@ struct policy_config {
 
 struct policy *policy_new(const struct policy_config *config);
 void policy_free(struct policy *policy);
+
+/** Changes of objects, as struct caches_ops reports them. */
+void policy_change_service(struct policy *policy, const struct service *before,
+                           const struct service *after);
+void policy_change_slice(struct policy *policy, const struct slice_change *change);
 
 /** Sets this node's zone (NULL: none). A change marks every port with endpoints dirty. */
 void policy_set_zone(struct policy *policy, const char *zone);

@@ -17,9 +17,9 @@ static void record_changed(struct policy *policy, const char *id)
         vec_push(&policy->changed, xstrdup(id));
 }
 
-static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
+void policy_change_service(struct policy *policy, const struct service *before,
+                           const struct service *after)
 {
-    struct policy *policy = ctx;
     const char *id = (after ? after : before)->id;
     record_changed(policy, id);
     ports_change(policy, before, after);
@@ -29,9 +29,8 @@ static void on_service_changed(void *ctx, const struct service *before, const st
     health_checks_mark(policy, after);
 }
 
-static void on_slice_changed(void *ctx, const struct slice_change *change)
+void policy_change_slice(struct policy *policy, const struct slice_change *change)
 {
-    struct policy *policy = ctx;
     const struct service_state *state = policy_find_service(policy, change->service_id);
     bool recheck = false;
     policy->api_server_changed =
@@ -53,8 +52,6 @@ struct policy *policy_new(const struct policy_config *config)
     policy->config = *config;
     policy->here.location.node_name = intern(config->node_name);
     policy->service_addresses = xcalloc(FAMILY_COUNT, sizeof(*policy->service_addresses));
-    config->caches->follower =
-        (struct cache_follower){on_service_changed, on_slice_changed, policy};
     return policy;
 }
 

@@ -94,10 +94,21 @@ const struct ruleset *table_ruleset(const struct table *table)
     return (const struct ruleset *)table;
 }
 
+static void on_service(void *ctx, const struct service *before, const struct service *after)
+{
+    policy_change_service(policy, before, after);
+}
+
+static void on_slice(void *ctx, const struct slice_change *change)
+{
+    policy_change_slice(policy, change);
+}
+
 static void set_up(void)
 {
     alarm(TIMEOUT);
-    caches_init(&caches, &(struct caches_ops){0});
+    caches_init(&caches,
+                &(struct caches_ops){.service_changed = on_service, .slice_changed = on_slice});
     policy = policy_new(&(struct policy_config){
         .node_name = "here", .caches = &caches, .tables = {(struct table *)&passed}});
 }

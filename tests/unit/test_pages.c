@@ -145,7 +145,8 @@ static void set_up(void)
     script_show_log(LOG_LEVEL_WARN);
     loop = ev_loop_new(EVFLAG_AUTO);
     caches_init(&caches, &cache_ops);
-    caches.follower = (struct cache_follower){on_service, on_slice, NULL};
+    caches.ops.service_changed = on_service;
+    caches.ops.slice_changed = on_slice;
     state = (struct snapshot){
         .services = caches.stores[KIND_SERVICE], .slices = caches.slices, .complete = true};
     state.family[FAMILY_IPV4].in_use = state.family[FAMILY_IPV6].in_use = true;

@@ -463,6 +463,16 @@ static void make_policy(size_t most_endpoints, bool flowtable)
     policy = policy_new(&config);
 }
 
+static void on_service(void *ctx, const struct service *before, const struct service *after)
+{
+    policy_change_service(policy, before, after);
+}
+
+static void on_slice(void *ctx, const struct slice_change *change)
+{
+    policy_change_slice(policy, change);
+}
+
 static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
 {
     policy_set_service_cidrs(policy, family, ranges);
@@ -471,6 +481,8 @@ static void on_service_cidrs(void *ctx, enum family family, const range_vec *ran
 static void set_up(void)
 {
     struct caches_ops caches_ops = cache_ops;
+    caches_ops.service_changed = on_service;
+    caches_ops.slice_changed = on_slice;
     caches_ops.covered = on_service_cidrs;
     caches_init(&caches, &caches_ops);
     make_policy(0, false);
