@@ -113,8 +113,6 @@ void queue_run(struct policy *policy, enum level level, enum stage stage, size_t
 {
     port_state_vec *ports = &policy->queues[level][stage];
     size_t i = 0, left = budget, before;
-    if (ports->n == 0)
-        return;
     do {
         before = left;
         for (const size_t n = ports->n; i < n && left > 0; i++) {

@@ -189,7 +189,8 @@ bool policy_sync_some(struct policy *policy, size_t most)
     const bool limited = shares_wake(policy);
     for (enum stage stage = 0; stage < STAGES; stage++)
         for (enum level level = 0; level < LEVELS; level++)
-            queue_run(policy, level, stage, budget, &stages[stage]);
+            if (policy->queues[level][stage].n > 0)
+                queue_run(policy, level, stage, budget, &stages[stage]);
     policy->syncs++;
     claims_log_rest(policy);
     policy->decision.port = NULL; /* its borrowed pointers expire */
