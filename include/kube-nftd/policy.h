@@ -64,6 +64,7 @@ struct selection_basis {
 struct selection {
     struct selection_counts counts;
     struct selection_basis basis;
+    unsigned seen;       /* traits of endpoints (src/policy/state.h) */
     bool has_any;        /* an endpoint on some node can serve; if none can, traffic is rejected */
     size_t cluster_size; /* endpoints with SET_CLUSTER */
     size_t local_size;   /* endpoints with SET_LOCAL */
@@ -234,7 +235,8 @@ struct decision {
     struct selection selection;
     endpoint_vec endpoints; /* all, merged; flagged if they are service addresses */
     size_t n_service_addresses;
-    size_t walked;            /* what that cost: slices and endpoints, copies included */
+    struct backend service_address; /* one of them */
+    size_t walked;                  /* what that cost: slices and endpoints, copies included */
     backend_vec cluster;      /* the Cluster set, if the port needs it (docs/behaviour.md 3.2) */
     backend_vec local;        /* the Local set, likewise */
     backend_vec hairpins;     /* backends of either set on this node */

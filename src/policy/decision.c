@@ -41,7 +41,8 @@ static void flag_service_addresses(const struct policy *policy, struct decision 
     vec_each (&decision->endpoints, it)
         if (service_addresses_contain(policy, family, &it->address)) {
             it->flags = ENDPOINT_SERVICE_ADDRESS;
-            decision->n_service_addresses++;
+            if (decision->n_service_addresses++ == 0)
+                decision->service_address = (struct backend){it->address, it->port};
         }
 }
 

@@ -130,7 +130,6 @@ bool endpoints_change(struct policy *policy, struct port_state *port,
         return false;
     add_changes(policy, port, deltas, &basis);
     port_keep_counts(port, &effect.counts);
-    policy->some_node_named = policy->some_node_named || effect.seen & TRAIT_NAMES_NODE;
-    policy->own_node_named = policy->own_node_named || effect.seen & TRAIT_LOCAL;
+    node_names_see(policy, effect.seen);
     return effect.changed & 1 << SORT_LOCAL_READY;
 }

@@ -138,8 +138,11 @@ struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
                                   const struct location *here, uint8_t *sets)
 {
     struct selection selection = {0};
-    for (size_t i = 0; i < n; i++)
-        selection_count(&selection.counts, traits_of(&endpoints[i], here), 1);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned traits = traits_of(&endpoints[i], here);
+        selection_count(&selection.counts, traits, 1);
+        selection.seen |= traits;
+    }
     selection.basis = selection_basis_of(&selection.counts);
     selection.has_any = selection.basis.ready || selection.basis.fallback;
     for (size_t i = 0; i < n; i++) {

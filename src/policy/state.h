@@ -180,6 +180,13 @@ bool selection_basis_equal(const struct selection_basis *a, const struct selecti
 /** The sets of an endpoint with these traits. */
 uint8_t selection_sets(unsigned traits, const struct selection_basis *basis);
 
+/** Remembers whether endpoints name their nodes, and this one. @seen: the traits of some. */
+static inline void node_names_see(struct policy *policy, unsigned seen)
+{
+    policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
+    policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
+}
+
 /* ---- ports.c: the service ports of all Services ---- */
 
 /** Frees all ports and their claims, whose frontends are gone. */

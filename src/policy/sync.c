@@ -61,38 +61,17 @@ static void count_lacking(struct policy *policy, struct port_state *port, bool i
     port->lacks_external = external;
 }
 
-static void look_for_node_names(struct policy *policy)
-{
-    vec_each (&policy->decision.endpoints, it) {
-        if (policy->own_node_named)
-            return;
-        policy->some_node_named = policy->some_node_named || it->node_name;
-        policy->own_node_named = it->node_name && it->node_name == policy->here.location.node_name;
-    }
-}
-
-static void count_service_addresses(struct policy *policy, struct port_state *port)
-{
-    const struct decision *decision = &policy->decision;
-    struct backend first = {0};
-    for (size_t i = 0; decision->n_service_addresses > 0 && i < decision->endpoints.n; i++) {
-        const struct endpoint *it = &decision->endpoints.v[i];
-        first = (struct backend){it->address, it->port};
-        if (it->flags & ENDPOINT_SERVICE_ADDRESS)
-            break;
-    }
-    service_addresses_count(policy, port, decision->n_service_addresses, &first);
-}
-
 /* The counts that hold from now on. */
 static void decide_whole(struct policy *policy, struct port_state *port)
 {
+    const struct decision *decision = &policy->decision;
     decide(policy, port);
-    count_service_addresses(policy, port);
-    port_keep_counts(port, &policy->decision.selection.counts);
-    if (claims_reorder(policy, port, policy->decision.selection.has_any))
+    service_addresses_count(policy, port, decision->n_service_addresses,
+                            &decision->service_address);
+    port_keep_counts(port, &decision->selection.counts);
+    node_names_see(policy, decision->selection.seen);
+    if (claims_reorder(policy, port, decision->selection.has_any))
         port_mark(policy, port, 1U << STAGE_FRONTENDS);
-    look_for_node_names(policy);
     health_checks_mark(policy, port->owner->service);
 }
 
