@@ -4,8 +4,8 @@
  * winner of each is known without a look at the others.
  *
  * A port's claims are renewed in pieces: what it claims is added, but does not count until that is
- * complete (claims_settle()). Then claims that it has no more do not count, and are dropped when
- * their frontends are decided anew.
+ * complete. Then claims that it has no more do not count, nor do those of a removed port. They are
+ * dropped when their frontends are decided anew.
  */
 #include "state.h"
 
@@ -91,7 +91,8 @@ bool frontend_waits(const struct frontend_state *target)
 
 /* ---- the sorted claims of a frontend ---- */
 
-/* Moves the last of @n claims to its place among the others. */
+/* Moves the last of @n claims to its place among the others. Those that do not count are behind, in
+ * any order. */
 static void place_last(struct claim **claims, size_t n)
 {
     struct claim *claim = claims[n - 1];
@@ -107,17 +108,18 @@ static void place_last(struct claim **claims, size_t n)
     claims[first] = claim;
 }
 
-/* Moves a claim to the end, where it may change. By pointer: whether it is in order is not asked.
- */
+/* Moves a claim to the end, where it may change. */
 static void displace(struct claim **claims, size_t n, struct claim *claim)
 {
-    size_t at = 0;
-    while (claims[at] != claim)
-        at++;
+    size_t at = 0, back = n - 1;
+    while (claims[at] != claim && claims[back] != claim)
+        at++, back--;
+    at = claims[at] == claim ? at : back;
     memmove(&claims[at], &claims[at + 1], (n - 1 - at) * sizeof(*claims));
     claims[n - 1] = claim;
 }
 
+/* New ones do not count yet. */
 static void insert(struct policy *policy, struct frontend_state *target, struct claim *claim)
 {
     const size_t n = target->n_claims++;
@@ -134,7 +136,6 @@ static void insert(struct policy *policy, struct frontend_state *target, struct 
         target->claims = xreallocarray(target->claims, 2 * n, sizeof(struct claim *));
     }
     target->claims[n] = claim;
-    place_last(target->claims, n + 1);
 }
 
 static void take_out(struct policy *policy, struct frontend_state *target, struct claim *claim)
@@ -156,7 +157,7 @@ static void take_out(struct policy *policy, struct frontend_state *target, struc
 static void spend_on(struct policy *policy, const struct claim *claim)
 {
     const size_t n = claim->target->n_claims;
-    policy_spend(policy, n > 1 ? 4 + n / 64 : 1, COST_CLAIMED);
+    policy_spend(policy, n > 1 ? 2 + n / 256 : 1, COST_CLAIMED);
 }
 
 /* ---- what a port claims ---- */
@@ -256,19 +257,18 @@ static void settle(struct policy *policy, struct claim *claim, unsigned kinds)
         displace(target->claims, target->n_claims, claim);
     claim->kinds = kinds & CLAIM_KINDS;
     claim->index = claim->port->index;
-    if (contested) {
+    if (contested && kinds)
         place_last(target->claims, target->n_claims);
+    if (contested)
         spend_on(policy, claim);
-    }
 }
 
 static void settle_all(struct policy *policy, struct port_state *port)
 {
     size_t n = 0;
     for (struct claim *claim = port->claims; claim; claim = claim->next_of_port, n++) {
-        const unsigned kinds = port->removed ? 0 : claim->renewed;
-        if (claim->kinds != kinds || claim->index != port->index)
-            settle(policy, claim, kinds);
+        if (claim->kinds != claim->renewed || claim->index != port->index)
+            settle(policy, claim, claim->renewed);
     }
     policy_spend(policy, n / CLAIMS_SETTLED, COST_WALKED);
 }
@@ -277,9 +277,9 @@ bool claims_renew(struct policy *policy, struct port_state *port)
 {
     struct frontend frontend;
     enum claim_kind kind;
-    if (!port->removed && (port->cursor == 0 || policy->renewing != port))
+    if (port->cursor == 0 || policy->renewing != port)
         begin(policy, port);
-    while (!port->removed && nth_claim(policy, port, port->cursor, &frontend, &kind)) {
+    while (nth_claim(policy, port, port->cursor, &frontend, &kind)) {
         if (policy_turn_is_over(policy))
             return false;
         add_claim(policy, port, &frontend, kind);

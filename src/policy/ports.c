@@ -147,7 +147,7 @@ static void remove_port(struct policy *policy, struct port_state *port)
     port->owner->n_removed++;
     port->removed = true;
     port->work = 0;
-    port_mark(policy, port, 1U << STAGE_CLAIM | 1U << STAGE_FRONTENDS);
+    port_mark(policy, port, 1U << STAGE_FRONTENDS);
 }
 
 /* Negative if @port, of the Service @before, sorts before @spec in @family. */

@@ -307,8 +307,7 @@ struct frontend_state *claims_find(const struct policy *policy, const struct fro
 
 /**
  * Goes on to renew the claims of @port. Old claims stay until that is complete; from then on, those
- * that it has no more do not count (their kinds are 0), and none of a removed port does. Returns
- * whether it is complete.
+ * that it has no more do not count: their kinds are 0. Returns whether it is complete.
  */
 bool claims_renew(struct policy *policy, struct port_state *port);
 

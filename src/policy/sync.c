@@ -130,14 +130,17 @@ static bool decide_frontends(struct policy *policy, struct port_state *port)
         if (policy_turn_is_over(policy))
             return false;
         policy_spend(policy, 1, COST_WALKED);
-        if (claim->kinds) {
+        const bool counts = claim->kinds && !port->removed;
+        const bool matters = counts || claim == target->winner || target->reserved;
+        if (counts) {
             at = &claim->next_of_port;
             port->cursor++;
         } else {
             *at = claim->next_of_port;
             claims_drop(policy, claim);
         }
-        decide_frontend(policy, target, port);
+        if (matters)
+            decide_frontend(policy, target, port);
         claims_forget_unclaimed(policy, target);
     }
     return true;

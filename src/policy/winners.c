@@ -144,20 +144,20 @@ static void log_losers(struct policy *policy, const struct frontend_state *targe
     }
 }
 
-/* The best claim that counts. Those of removed ports count until they are settled, which is soon.
- */
-static const struct claim *find_first(const struct frontend_state *target)
+/* The best claim that counts. */
+static const struct claim *find_first(struct policy *policy, const struct frontend_state *target)
 {
     struct claim *const *claims = frontend_claims(target);
     size_t i = 0;
     while (i < target->n_claims && claims[i]->port->removed)
         i++;
+    policy_spend(policy, i, COST_WALKED);
     return i < target->n_claims && claims[i]->kinds ? claims[i] : NULL;
 }
 
 const struct claim *claims_decide(struct policy *policy, struct frontend_state *target)
 {
-    const struct claim *first = find_first(target);
+    const struct claim *first = find_first(policy, target);
     const bool reserved = first && !(first->kinds & (CLAIM_CLUSTER_IP | CLAIM_NODE_PORT)) &&
                           is_reserved(policy, &target->frontend);
     const struct claim *winner = reserved ? NULL : first;
