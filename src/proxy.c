@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* In backends, for each queue: the kernel takes 2 to 4 microseconds for one. */
+/* In backends, for each stage of policy: the kernel takes 2 to 4 microseconds for one. */
 #define PORTION 4000
 
 /* Runs the statement for each family in use. */

@@ -648,7 +648,7 @@ static size_t leading_to(const char *address)
 }
 
 /* "PORTION TIMES": syncs so much, so often (0: until all is done); how many operations were passed
- * on, never much more than a portion of each of four queues; with how many source ranges. */
+ * on, never much more than a portion for two stages of each level; with how many source ranges. */
 COMMAND(some)
 {
     size_t most = (size_t)atoi(script_word(&words)), operations = 0, ranges = 0;
