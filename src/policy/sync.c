@@ -97,15 +97,17 @@ static bool decide_endpoints(struct policy *policy, struct port_state *port)
 
 /* ---- frontends ---- */
 
-/* For the sake of @port. One that leads to another port from now on, whose own turn is still to
- * come, stays as it is until then. */
-static void decide_frontend(struct policy *policy, struct frontend_state *target,
-                            const struct port_state *port)
+/* One that goes to a port whose Service changed, which is not decided since, stays as it is until
+ * that is: all frontends of the port are decided then. */
+static void decide_frontend(struct policy *policy, struct frontend_state *target)
 {
+    const unsigned frontends = 1U << STAGE_FRONTENDS;
     const struct claim *winner = claims_decide(policy, target);
     if (!winner)
         routes_remove_frontend(policy, target);
-    else if (winner->port == port || !(winner->port->work & 1U << STAGE_FRONTENDS))
+    else if (winner->port->work & frontends && winner->port->work != frontends)
+        port_mark(policy, winner->port, frontends);
+    else
         routes_set_frontend(policy, winner);
 }
 
@@ -140,7 +142,7 @@ static bool decide_frontends(struct policy *policy, struct port_state *port)
             claims_drop(policy, claim);
         }
         if (matters)
-            decide_frontend(policy, target, port);
+            decide_frontend(policy, target);
         claims_forget_unclaimed(policy, target);
     }
     return true;

@@ -108,6 +108,18 @@ static bool is_reserved(const struct policy *policy, const struct frontend *fron
     return false;
 }
 
+/* Has the frontend decided anew, for the sake of a port that does not drop its claim to it. */
+static void mark_target(struct policy *policy, const struct frontend_state *target)
+{
+    for (size_t i = 0; i < target->n_claims; i++) {
+        struct port_state *port = frontend_claims(target)[i]->port;
+        if (port->removed)
+            continue;
+        port_mark(policy, port, 1U << STAGE_FRONTENDS);
+        return;
+    }
+}
+
 void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends)
 {
     frontend_vec before = policy->reserved[which];
@@ -119,7 +131,7 @@ void claims_reserve(struct policy *policy, enum reserved_list which, frontend_ve
         vec_each (both[i], frontend) {
             struct frontend_state *target = claims_find(policy, frontend);
             if (target && target->reserved != is_reserved(policy, frontend))
-                port_mark(policy, frontend_claims(target)[0]->port, 1U << STAGE_FRONTENDS);
+                mark_target(policy, target);
         }
     }
     vec_free(&before);
