@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/host.h"
 #include "kube-nftd/localhost.h"
 #include "kube-nftd/netlink.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proxy.h"
 
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/source.h"
 
 #include <string.h>
 
-/* In backends, for each queue: the kernel takes 2 to 4 microseconds for one. */
+/* In backends, for each stage of policy: the kernel takes 2 to 4 microseconds for one. */
 #define PORTION 4000
 
 /* Runs the statement for each family in use. */
@@ -41,6 +42,16 @@ static bool is_outdated(const void *ruleset, const struct frontend *frontend, ui
     if (!frontend)
         return ruleset_port_is_waiting(ruleset, id) || ruleset_port_is_rejected(ruleset, id);
     return ruleset_is_waiting(ruleset, frontend) || ruleset_is_rejected(ruleset, frontend);
+}
+
+static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
+{
+    policy_change_service(((struct proxy *)ctx)->policy, before, after);
+}
+
+static void on_slice_changed(void *ctx, const struct slice_change *change)
+{
+    policy_change_slice(((struct proxy *)ctx)->policy, change);
 }
 
 static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
@@ -141,8 +152,14 @@ static bool serves(const struct proxy *proxy, enum family family)
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
-    const struct caches_ops caches_ops = {on_node,      on_node_gone,     on_nodes_complete,
-                                          on_triggered, on_service_cidrs, proxy};
+    const struct caches_ops caches_ops = {.service_changed = on_service_changed,
+                                          .slice_changed = on_slice_changed,
+                                          .node = on_node,
+                                          .node_gone = on_node_gone,
+                                          .nodes_complete = on_nodes_complete,
+                                          .triggered = on_triggered,
+                                          .covered = on_service_cidrs,
+                                          .ctx = proxy};
     proxy->config = *config;
     caches_init(&proxy->caches, &caches_ops);
     proxy->caches.no_external_ips = config->options->no_external_ips;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The current objects. Caches own them, ignore updates that change nothing, and report the others
- * to their follower. Borrowed pointers are valid until the next change.
+ * The current objects. Caches own them, ignore updates that change nothing, and report the others.
+ * Borrowed pointers are valid until the next change.
  */
 #ifndef KUBE_NFTD_CACHE_H
 #define KUBE_NFTD_CACHE_H
@@ -147,17 +147,13 @@ void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, con
 
 /* ---- all caches ---- */
 
-/* Called for each real change of a Service or slice; set before the first object. */
-struct cache_follower {
-    /* Both versions exist; @before is NULL for a new Service, @after for a removed one. */
+/* Whom the caches report changes to. */
+struct caches_ops {
+    /* A Service changed. Both versions exist; @before is NULL for a new one, @after for a removed
+     * one. */
     void (*service_changed)(void *ctx, const struct service *before, const struct service *after);
     void (*slice_changed)(void *ctx, const struct slice_change *change);
-    void *ctx;
-};
-
-/* Callbacks for Nodes, which no cache keeps, change triggers and ServiceCIDRs. */
-struct caches_ops {
-    /* A Node was added or changed. */
+    /* A Node, which no cache keeps, was added or changed. */
     void (*node)(void *ctx, const struct node *node);
     /* The Node @id was removed. NULL: all are, except those reported until nodes_complete(). */
     void (*node_gone)(void *ctx, const char *id);
@@ -181,7 +177,6 @@ struct caches {
     bool complete[KIND_COUNT];               /* the kind was listed completely once */
     uint64_t rejected[KIND_COUNT];           /* decoding failures */
     struct caches_ops ops;
-    struct cache_follower follower;
 };
 
 /** Initialises empty caches. @caches must not move: the sink points to it. Release with

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Decides which endpoints serve, which addresses a service port has, and who wins an address that
- * two Services claim. Follows the caches and sets the desired state of the tables. Uses neither
- * the kernel nor a clock.
+ * two Services claim. Hears of changes from the caches and sets the desired state of the tables.
+ * Uses neither the kernel nor a clock.
  */
 #ifndef KUBE_NFTD_POLICY_H
 #define KUBE_NFTD_POLICY_H
@@ -64,6 +64,7 @@ struct selection_basis {
 struct selection {
     struct selection_counts counts;
     struct selection_basis basis;
+    unsigned seen;       /* traits of endpoints (src/policy/state.h) */
     bool has_any;        /* an endpoint on some node can serve; if none can, traffic is rejected */
     size_t cluster_size; /* endpoints with SET_CLUSTER */
     size_t local_size;   /* endpoints with SET_LOCAL */
@@ -116,16 +117,14 @@ struct port_state {
     uint32_t index : 24;          /* in the Service's ports */
     uint32_t protocol : 8;
     uint32_t id;        /* of its routes: unique, never 0 */
-    uint32_t renewed;   /* frontends claimed so far, while its claims are renewed */
+    uint32_t cursor;    /* how far an unfinished stage of its work has come */
     uint8_t few[SORTS]; /* struct selection_counts, unless details has them */
     uint8_t few_held;   /* endpoints passed to the table, likewise */
+    uint8_t work : 3;   /* 1 << stage (src/policy/state.h) for each that it waits for */
+    uint8_t listed : 3; /* the same: where it is in a queue, maybe without need */
     uint8_t family : 1;
     bool removed : 1;        /* its Service has it no more: only its claims and routes are left */
-    bool many : 1;           /* as of the last sync: it waits behind ports that cost less */
-    bool dirty : 1;          /* marked dirty: to be synced; the sync does what the next three say */
-    bool renew : 1;          /* renew its claims */
     bool whole : 1;          /* decide all endpoints, not only the deltas */
-    bool pass : 1;           /* pass on the routes of its frontends */
     bool passed : 1;         /* its backends were passed to the table */
     bool localhost : 1;      /* and to what serves loopback addresses */
     bool has_any : 1;        /* selection.has_any of the last decision */
@@ -133,20 +132,16 @@ struct port_state {
     bool lacks_external : 1;
 };
 
-/* Dirty ports and frontends wait in one of two queues, so that Services with few frontends do not
- * wait for those with many. A frontend may be in both. */
-enum queue { QUEUE_FEW, QUEUE_MANY, QUEUES };
-
 struct service_state {
     struct hash_link link;         /* by service->id */
     const struct service *service; /* borrowed from the service cache */
     struct port_state *ports;      /* those that are not removed */
-    uint64_t
-        marked[QUEUES]; /* its dirty frontends are among the first so many of each queue ever */
-    uint32_t n_removed; /* ports */
-    uint64_t sync;      /* the one after the last change with copies of endpoints, and how many
-                         * were looked at before it */
-    size_t copies;
+    uint32_t n_removed;            /* ports */
+    bool departed;                 /* removed: it stays until its ports are gone */
+    bool check_dirty[FAMILY_COUNT];
+    /* What its changes and the sync after them cost, and the number of that sync. */
+    uint64_t sync;
+    size_t spent;
 };
 
 typedef VEC(struct port_state *) port_state_vec;
@@ -168,40 +163,48 @@ char *port_state_name(const struct port_state *port);
 /** The endpoint counts of @port: those of the last decision plus the deltas since. */
 struct selection_counts port_counts(const struct port_state *port);
 
+/** Whether the traffic policy for connections to the cluster IP, or for @external ones, is Local.
+ * False for @external if the port cannot be reached from outside. */
+bool only_local_endpoints(const struct port_state *port, bool external);
+
+/** Which sets the port's frontends need (docs/behaviour.md 3.2): bits of enum endpoint_set. */
+uint8_t port_sets_needed(const struct port_state *port);
+
 /* The role of a frontend's address for the service port; a bit each, since it can have several. */
 enum claim_kind {
     CLAIM_CLUSTER_IP = 1 << 0,
     CLAIM_EXTERNAL_IP = 1 << 1,
     CLAIM_LOAD_BALANCER_IP = 1 << 2,
     CLAIM_NODE_PORT = 1 << 3,
+    CLAIM_KINDS = 15,
 };
 
 /* A service port's claim to a frontend. */
 struct claim {
     struct port_state *port;
-    struct frontend_state *target; /* NULL: void, as its port is removed */
+    struct frontend_state *target;
     struct claim *next_of_port;
-    uint8_t kinds;   /* of enum claim_kind; 0: new, does not count yet */
-    uint8_t renewed; /* the next kinds, while the port's claims are renewed */
-    bool logged;     /* logged as losing to the current winner */
+    uint32_t index : 24;  /* of the port; as of the last renewal, like the kinds */
+    uint32_t kinds : 4;   /* of enum claim_kind; 0: it does not count yet, or no more */
+    uint32_t renewed : 4; /* the next kinds, while the port's claims are renewed */
+    bool logged;          /* logged as losing to the current winner */
 };
 
-/* A frontend with claims, or whose claims were dropped since the last sync. */
+/* A frontend that is claimed. */
 struct frontend_state {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
-    uint32_t n_claims : 27;
-    uint32_t queued : 2; /* bit set of the queues it is in, possibly without dirty */
-    bool dirty : 1;      /* marked dirty: to be decided on its own, not with its only port */
-    bool reserved : 1;   /* last decision: reserved for the API server, no winner */
-    bool passed : 1;     /* passed to the table */
+    uint32_t n_claims : 24;
+    uint32_t route : 5; /* what was passed to the table, as bits; see src/policy/routes.c */
+    bool reserved : 1;  /* last decision: reserved for the API server, no winner */
+    bool passed : 1;    /* the table has a route */
+    bool current : 1;   /* which is that of the winner */
     union {
         struct claim *claim;   /* if it is the only one */
         struct claim **claims; /* the best first; room for the next power of two */
     };
     const struct claim *winner; /* of the last decision; NULL: none, or dropped since */
-    struct claim
-        *mine[QUEUES]; /* found or added by the latest renewal in each queue; may be NULL */
+    struct claim *mine;         /* found or added by the latest renewal; may be NULL */
 };
 
 /** The n_claims claims of a frontend, the best first. Those of removed ports may be among them. */
@@ -209,6 +212,9 @@ struct claim *const *frontend_claims(const struct frontend_state *target);
 
 /** The winner of the last decision, unless its port was removed since. NULL: none. */
 const struct claim *frontend_winner(const struct frontend_state *target);
+
+/** Whether a service port that claims the frontend, or did, is undecided. */
+bool frontend_waits(const struct frontend_state *target);
 
 /** Why @winner goes before @loser, as a predicate: "is older". */
 const char *claims_reason(const struct claim *winner, const struct claim *loser);
@@ -229,7 +235,8 @@ struct decision {
     struct selection selection;
     endpoint_vec endpoints; /* all, merged; flagged if they are service addresses */
     size_t n_service_addresses;
-    size_t walked;            /* what that cost: slices and endpoints, copies included */
+    struct backend service_address; /* one of them */
+    size_t walked;                  /* what that cost: slices and endpoints, copies included */
     backend_vec cluster;      /* the Cluster set, if the port needs it (docs/behaviour.md 3.2) */
     backend_vec local;        /* the Local set, likewise */
     backend_vec hairpins;     /* backends of either set on this node */
@@ -241,19 +248,6 @@ struct decision {
 };
 
 void decision_free(struct decision *decision);
-
-/** Whether the traffic policy for connections to the cluster IP, or for @external ones, is Local.
- * False for @external if the port cannot be reached from outside. */
-bool only_local_endpoints(const struct port_state *port, bool external);
-
-/** Which sets the port's frontends need (docs/behaviour.md 3.2): bits of enum endpoint_set. */
-uint8_t decision_sets_needed(const struct port_state *port);
-
-/* Whether connections to a frontend are external, and whether they use the Local set. */
-struct claim_policy {
-    bool external, local;
-};
-struct claim_policy decision_policy(const struct claim *claim);
 
 /** The route of the frontend of @claim. */
 struct route claim_route(const struct claim *claim);
@@ -275,15 +269,15 @@ struct health;
 struct localhost;
 struct table;
 
-/* Called with the healthCheckNodePort of a Service in a family (0: none) and the number of distinct
- * addresses among its local ready endpoints (docs/behaviour.md 6.1). */
+/* Called with the healthCheckNodePort of a Service in a family (0: none, or no more) and the number
+ * of distinct addresses among its local ready endpoints (docs/behaviour.md 6.1). */
 typedef void (*health_check_fn)(struct health *health, const char *service_id, enum family family,
                                 uint16_t port, size_t local_ready);
 
 /* Everything is borrowed and must outlive the policy. */
 struct policy_config {
     const char *node_name;
-    struct caches *caches;              /* empty; policy follows them */
+    struct caches *caches;              /* empty */
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct flow_cleaner *flows;         /* notified of stale UDP flows; may be NULL */
     bool flowtables[FAMILY_COUNT];      /* and of TCP flows, which a flowtable forwards */
@@ -299,6 +293,11 @@ struct policy_config {
 
 struct policy *policy_new(const struct policy_config *config);
 void policy_free(struct policy *policy);
+
+/** Changes of objects, as struct caches_ops reports them. */
+void policy_change_service(struct policy *policy, const struct service *before,
+                           const struct service *after);
+void policy_change_slice(struct policy *policy, const struct slice_change *change);
 
 /** Sets this node's zone (NULL: none). A change marks every port with endpoints dirty. */
 void policy_set_zone(struct policy *policy, const char *zone);
@@ -323,9 +322,9 @@ void policy_set_api_server(struct policy *policy, const struct frontend *peers, 
 void policy_sync(struct policy *policy);
 
 /**
- * As policy_sync(), but limited: each queue passes on about @most backends, where a frontend counts
- * as one more. The caller commits and calls again. Services with few frontends, endpoints and
- * source ranges do not wait for those with many. Returns true once nothing is left.
+ * As policy_sync(), but limited: each stage of the work passes on about @most backends, where a
+ * frontend counts as one more; once for Services that cost little, and once for others, for which
+ * the former do not wait. The caller commits and calls again. Returns true once nothing is left.
  */
 bool policy_sync_some(struct policy *policy, size_t most);
 

@@ -9,6 +9,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/cache.h"
 #include "kube-nftd/config.h"
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/model.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/policy.h"

@@ -8,11 +8,8 @@
 /* ---- ServiceCIDRs ---- */
 
 /* A cluster has a handful and they rarely change, so each change recomputes the union. */
-static void on_cidr_changed(void *ctx, void *before, void *after)
+static void renew_covered(struct caches *caches)
 {
-    struct caches *caches = ctx;
-    (void)before;
-    (void)after;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         range_vec ranges = {0}, *covered = &caches->covered[family];
         hash_table_each (&caches->stores[KIND_SERVICECIDR]->entries, const struct entry, entry) {
@@ -34,10 +31,17 @@ static void on_cidr_changed(void *ctx, void *before, void *after)
 
 /* ---- from sources ---- */
 
-static void on_service_changed(void *ctx, void *before, void *after)
+static void report(struct caches *caches, struct object_store *store,
+                   const struct store_change *change)
 {
-    const struct cache_follower *follower = ctx;
-    follower->service_changed(follower->ctx, before, after);
+    const struct caches_ops *ops = &caches->ops;
+    if (store->kind == KIND_SERVICE)
+        ops->service_changed(ops->ctx, change->before, change->after);
+    else if (store->kind == KIND_ENDPOINTSLICE)
+        endpoint_slice_cache_change(caches->slices, change, ops);
+    else
+        renew_covered(caches);
+    store_release(store, change);
 }
 
 static void on_put(void *ctx, struct object *object)
@@ -55,9 +59,12 @@ static void on_put(void *ctx, struct object *object)
         if (service && service->own_outside && caches->no_external_ips)
             for (int family = 0; family < FAMILY_COUNT; family++)
                 vec_clear(&service->own_outside->external_ips[family]);
-        const void *changed = store_put(store, object->payload);
-        if (changed && object->kind == KIND_ENDPOINTSLICE && object->trigger_time > 0)
-            caches->ops.triggered(caches->ops.ctx, changed, object->trigger_time);
+        struct store_change change;
+        const void *newer;
+        if (store_put(store, object->payload, &change, &newer))
+            report(caches, store, &change);
+        if (newer && object->kind == KIND_ENDPOINTSLICE && object->trigger_time > 0)
+            caches->ops.triggered(caches->ops.ctx, newer, object->trigger_time);
         object->payload = NULL; /* the store has it */
     }
     object_clear(object);
@@ -67,10 +74,21 @@ static void on_remove(void *ctx, enum object_kind kind, const char *id)
 {
     struct caches *caches = ctx;
     struct object_store *store = caches->stores[kind];
-    if (store)
-        store_remove(store, id);
-    else
+    struct store_change change;
+    if (!store)
         caches->ops.node_gone(caches->ops.ctx, id);
+    else if (store_remove(store, id, &change))
+        report(caches, store, &change);
+}
+
+/* Removes what is not listed. */
+static void retain(struct caches *caches, struct object_store *store, const object_vec *objects)
+{
+    struct store_change change;
+    store_list(store, objects);
+    hash_table_each (&store->entries, struct entry, entry)
+        if (store_retain(store, entry, &change))
+            report(caches, store, &change);
 }
 
 static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
@@ -78,7 +96,7 @@ static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
     struct caches *caches = ctx;
     struct object_store *store = caches->stores[kind];
     if (store)
-        store_retain(store, objects);
+        retain(caches, store, objects);
     else
         caches->ops.node_gone(caches->ops.ctx, NULL);
     vec_each (objects, object)
@@ -99,12 +117,7 @@ void caches_init(struct caches *caches, const struct caches_ops *ops)
         caches->stores[kinds[i]] = xcalloc(1, sizeof(struct object_store));
         caches->stores[kinds[i]]->kind = kinds[i];
     }
-    caches->stores[KIND_SERVICE]->changed = on_service_changed;
-    caches->stores[KIND_SERVICE]->ctx = &caches->follower;
-    caches->stores[KIND_SERVICECIDR]->changed = on_cidr_changed;
-    caches->stores[KIND_SERVICECIDR]->ctx = caches;
-    caches->slices =
-        endpoint_slice_cache_new(caches->stores[KIND_ENDPOINTSLICE], &caches->follower);
+    caches->slices = endpoint_slice_cache_new(caches->stores[KIND_ENDPOINTSLICE]);
 }
 
 void caches_clear(struct caches *caches)

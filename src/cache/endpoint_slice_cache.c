@@ -17,7 +17,6 @@ struct endpoint_slice_cache {
     const struct object_store *store;
     struct hash_table owners;
     struct endpoint_merge merge;
-    const struct cache_follower *follower;
 };
 
 /* ---- the slices of a Service ---- */
@@ -90,8 +89,9 @@ static void remove_member(struct endpoint_slice_cache *cache, struct owner *owne
 /* ---- changes ---- */
 
 /* Reports the change of one of the owner's slices, which stays in one family. */
-static void report_changes(struct endpoint_slice_cache *cache, struct owner *owner,
-                           const struct endpoint_slice *before, const struct endpoint_slice *after)
+static void report_changes(struct endpoint_slice_cache *cache, const struct caches_ops *ops,
+                           struct owner *owner, const struct endpoint_slice *before,
+                           const struct endpoint_slice *after)
 {
     struct endpoint_merge *merge = &cache->merge;
     const struct slice_change change = {owner->service_id, (after ? after : before)->family, merge};
@@ -99,42 +99,38 @@ static void report_changes(struct endpoint_slice_cache *cache, struct owner *own
     merge->after = after;
     merge->members = &owner->members;
     merge->step = MERGE_BEGUN;
-    cache->follower->slice_changed(cache->follower->ctx, &change);
+    ops->slice_changed(ops->ctx, &change);
     endpoint_merge_finish(merge);
 }
 
-static void on_changed(void *ctx, void *old, void *new)
+void endpoint_slice_cache_change(struct endpoint_slice_cache *cache,
+                                 const struct store_change *change, const struct caches_ops *ops)
 {
-    struct endpoint_slice_cache *cache = ctx;
-    const struct endpoint_slice *before = old, *after = new;
+    const struct endpoint_slice *before = change->before, *after = change->after;
     const char *was = slice_owner(before), *is = slice_owner(after);
     struct owner *owner = was ? find_owner(cache, was) : NULL;
     const struct endpoint_slice **member =
         was ? &owner->members.by_id.v[place_of_slice(owner, before->id)] : NULL;
     if (was && is && before->family == after->family && strcmp(was, is) == 0) {
         *member = after;
-        report_changes(cache, owner, before, after);
+        report_changes(cache, ops, owner, before, after);
         return;
     }
     if (was) {
-        report_changes(cache, owner, before, NULL);
+        report_changes(cache, ops, owner, before, NULL);
         remove_member(cache, owner, member);
     }
     if (is) {
         owner = find_or_add_owner(cache, is);
         insert(owner, after);
-        report_changes(cache, owner, NULL, after);
+        report_changes(cache, ops, owner, NULL, after);
     }
 }
 
-struct endpoint_slice_cache *endpoint_slice_cache_new(struct object_store *store,
-                                                      const struct cache_follower *follower)
+struct endpoint_slice_cache *endpoint_slice_cache_new(const struct object_store *store)
 {
     struct endpoint_slice_cache *cache = xcalloc(1, sizeof(*cache));
-    store->changed = on_changed;
-    store->ctx = cache;
     cache->store = store;
-    cache->follower = follower;
     return cache;
 }
 

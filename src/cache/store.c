@@ -211,22 +211,24 @@ static void record(struct object_store *store, struct entry *entry, void *before
     entry->changed = now;
 }
 
-/* Replaces the object of @entry, @before, by @after; NULL: it is added, removed. */
-static void replace(struct object_store *store, struct entry *entry, void *before, void *after)
+/* Replaces the object of @entry, change->before, by change->after. */
+static void replace(struct object_store *store, struct entry *entry, struct store_change *change)
 {
-    if (affects(store, before, after))
-        record(store, entry, before);
-    entry->object = after;
-    store->counts.known += !before;
-    store->counts.known -= !after;
-    const bool gone = !after && !entry->past;
-    if (gone)
+    if (affects(store, change->before, change->after))
+        record(store, entry, change->before);
+    entry->object = change->after;
+    store->counts.known += !change->before;
+    store->counts.known -= !change->after;
+    change->gone = !change->after && !entry->past ? entry : NULL;
+    if (change->gone)
         hash_table_remove(&store->entries, &entry->link);
-    store->changed(store->ctx, before, after);
-    if (before)
-        free_object(store, before);
-    if (gone)
-        free(entry);
+}
+
+void store_release(struct object_store *store, const struct store_change *change)
+{
+    if (change->before)
+        free_object(store, change->before);
+    free(change->gone);
 }
 
 /* The object was decoded, or removed. */
@@ -238,61 +240,68 @@ static void clear_rejected(struct object_store *store, struct entry *entry)
     store->last_change = store->now + 1; /* the next sweep frees it */
 }
 
-void *store_put(struct object_store *store, void *object)
+bool store_put(struct object_store *store, void *object, struct store_change *change,
+               const void **newer)
 {
     struct entry *entry = find_stored(store, id_of(object));
     void *before = entry ? entry->object : NULL;
+    const bool matters = affects(store, before, object);
     if (entry)
         clear_rejected(store, entry);
     count_seen(store, before, object);
     log_ignored(store, before, object);
     if (before && equal(store, before, object)) {
-        bool newer = affects(store, before, object) &&
-                     !object_version_equal(version_of(store, before), version_of(store, object));
+        const bool same =
+            !matters || object_version_equal(version_of(store, before), version_of(store, object));
         take_rest(store, before, object);
-        return newer ? before : NULL;
+        *newer = same ? NULL : before;
+        return false;
     }
     if (!entry) {
         entry = xcalloc(1, sizeof(*entry));
         entry->object = object;
         hash_table_add(&store->entries, stored_key, &entry->link);
     }
-    void *changed = affects(store, before, object) ? object : NULL;
-    replace(store, entry, before, object);
-    return changed;
+    *newer = matters ? object : NULL;
+    *change = (struct store_change){before, object, NULL};
+    replace(store, entry, change);
+    return true;
 }
 
-static void forget_stored(struct object_store *store, struct entry *entry)
+static bool forget_stored(struct object_store *store, struct entry *entry,
+                          struct store_change *change)
 {
     clear_rejected(store, entry);
     if (!entry->object)
-        return;
+        return false;
     count_seen(store, entry->object, NULL);
-    replace(store, entry, entry->object, NULL);
+    *change = (struct store_change){entry->object, NULL, NULL};
+    replace(store, entry, change);
+    return true;
 }
 
-void store_remove(struct object_store *store, const char *id)
+bool store_remove(struct object_store *store, const char *id, struct store_change *change)
 {
     struct entry *entry = find_stored(store, id);
-    if (entry)
-        forget_stored(store, entry);
+    return entry && forget_stored(store, entry, change);
 }
 
-void store_retain(struct object_store *store, const object_vec *keep)
+void store_list(struct object_store *store, const object_vec *objects)
 {
-    vec_each (keep, object) {
+    vec_each (objects, object) {
         struct entry *entry = find_stored(store, object->id);
         if (entry)
             entry->listed = true;
     }
-    hash_table_each (&store->entries, struct entry, entry) {
-        bool listed = entry->listed;
-        entry->listed = false;
-        if (listed)
-            clear_rejected(store, entry);
-        else
-            forget_stored(store, entry);
-    }
+}
+
+bool store_retain(struct object_store *store, struct entry *entry, struct store_change *change)
+{
+    const bool listed = entry->listed;
+    entry->listed = false;
+    if (listed)
+        clear_rejected(store, entry);
+    return !listed && forget_stored(store, entry, change);
 }
 
 void store_reject(struct object_store *store, const struct object *object)

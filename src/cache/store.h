@@ -21,15 +21,12 @@ struct entry {
     void *object;            /* NULL: removed, or never decoded */
     struct past *past;       /* NULL: nothing is kept */
     generation changed : 63; /* of the last change; 0: none */
-    uint64_t listed : 1;     /* scratch of store_retain() */
+    uint64_t listed : 1;     /* scratch of store_list() */
 };
 
-/* Starts zeroed, except for the first three. */
+/* Starts zeroed, except for the kind. */
 struct object_store {
     enum object_kind kind; /* any but KIND_NODE */
-    /* Called for each real change, while both versions exist; NULL: added, removed. */
-    void (*changed)(void *ctx, void *before, void *after);
-    void *ctx;
     struct hash_table entries;
     VEC(struct entry *) with_past;
     generation now; /* the current one minus 1, so that the first is 1 */
@@ -42,16 +39,31 @@ struct object_store {
 /** Frees all objects without reporting them. */
 void store_clear(struct object_store *store);
 
-/** Adds @object or replaces the object with its id. Takes it. Returns it, or the equal one that is
- * stored already, if it is a Service, or a slice of one, with another resourceVersion; else NULL.
- */
-void *store_put(struct object_store *store, void *object);
+/* A real change of an object. Both versions exist until store_release(). */
+struct store_change {
+    void *before, *after; /* NULL: added, removed */
+    struct entry *gone;   /* private */
+};
 
-/** Removes the object @id, if known. */
-void store_remove(struct object_store *store, const char *id);
+/** Adds @object or replaces the object with its id. Takes it. Returns whether that changes
+ * something.
+ * @newer  gets it, or the equal one that is stored already, if it is a Service, or a slice of one,
+ *         with another resourceVersion; else NULL */
+bool store_put(struct object_store *store, void *object, struct store_change *change,
+               const void **newer);
 
-/** Removes every object whose id is not in @keep. */
-void store_retain(struct object_store *store, const object_vec *keep);
+/** Removes the object @id. Returns whether it was known. */
+bool store_remove(struct object_store *store, const char *id, struct store_change *change);
+
+/** Marks the entries of @objects. */
+void store_list(struct object_store *store, const object_vec *objects);
+
+/** Removes the object of @entry if it is not marked, and clears the mark. Returns whether there was
+ * one. */
+bool store_retain(struct object_store *store, struct entry *entry, struct store_change *change);
+
+/** To be called when a change is reported. */
+void store_release(struct object_store *store, const struct store_change *change);
 
 /** Records that @object (a Service or slice, no payload) failed to decode. The known version
  * stays. */
@@ -71,9 +83,13 @@ const char *slice_owner(const struct endpoint_slice *slice);
 
 /* ---- EndpointSlices: see kube-nftd/cache.h ---- */
 
-/** Follows @store. Both are borrowed. */
-struct endpoint_slice_cache *endpoint_slice_cache_new(struct object_store *store,
-                                                      const struct cache_follower *follower);
+/** @store is borrowed. */
+struct endpoint_slice_cache *endpoint_slice_cache_new(const struct object_store *store);
+
+/** Takes in a change of @store, and reports it. */
+void endpoint_slice_cache_change(struct endpoint_slice_cache *cache,
+                                 const struct store_change *change, const struct caches_ops *ops);
+
 /** To be called before store_clear(). */
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Assigns frontends to the service ports that claim them. If several ports claim one frontend, the
- * losers are logged and reported as events on their Services, and the conflict is counted. The same
- * goes for external and load-balancer addresses that claim a frontend of the API server: a Service
- * that took it would cut off this node, and with it the way to repair that Service.
+ * The claims of service ports to frontends. Those of a frontend are kept in order, so that the
+ * winner of each is known without a look at the others.
+ *
+ * A port's claims are renewed in pieces: what it claims is added, but does not count until that is
+ * complete. Then claims that it has no more do not count, nor do those of a removed port. They are
+ * dropped when their frontends are decided anew.
  */
 #include "state.h"
 
@@ -12,28 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only the best claims of a frontend are logged if they lose, and only so many conflicts a sync:
- * Services may claim millions of frontends that they do not get. */
-#define CLAIMS_LOGGED 8 /* the winner included */
-#define LOGGED_A_SYNC 100
-
-static void mark(struct policy *policy, struct frontend_state *target, enum queue queue)
-{
-    target->dirty = true;
-    if (target->queued & 1U << queue)
-        return;
-    target->queued |= 1U << queue;
-    vec_push(&policy->dirty[queue].frontends, target);
-}
-
-void claims_mark(struct policy *policy, const struct port_state *port,
-                 struct frontend_state *target)
-{
-    const enum queue queue = port->many ? QUEUE_MANY : QUEUE_FEW;
-    mark(policy, target, queue);
-    port->owner->marked[queue] =
-        policy->dirty[queue].done + policy->dirty[queue].frontends.n; /* at the latest */
-}
+/* So many cost as much to settle as one endpoint to look at, if nobody else claims their frontends.
+ */
+#define CLAIMS_SETTLED 8
 
 /* ---- the order of claims ---- */
 
@@ -43,8 +26,8 @@ static const struct service *service_of(const struct claim *claim)
 }
 
 /* Allocated addresses and ports go before those that a Service, or its cloud, merely names: else
- * one tenant could take over another's cluster IP. New claims do not count yet. */
-enum claim_rank { RANK_CLUSTER_IP, RANK_NODE_PORT, RANK_NAMED, RANK_NEW };
+ * one tenant could take over another's cluster IP. */
+enum claim_rank { RANK_CLUSTER_IP, RANK_NODE_PORT, RANK_NAMED, RANK_NONE };
 
 static enum claim_rank rank_of(const struct claim *claim)
 {
@@ -52,7 +35,7 @@ static enum claim_rank rank_of(const struct claim *claim)
         return RANK_CLUSTER_IP;
     if (claim->kinds & CLAIM_NODE_PORT)
         return RANK_NODE_PORT;
-    return claim->kinds ? RANK_NAMED : RANK_NEW;
+    return claim->kinds ? RANK_NAMED : RANK_NONE;
 }
 
 /* Negative if @a goes before @b; 0 for one and the same. Sets @why, if not NULL, to the winner's
@@ -81,8 +64,8 @@ static int compare_claims(const struct claim *a, const struct claim *b, const ch
     if (order)
         return order;
     *why = "has it for an earlier port";
-    if (a->port->index != b->port->index)
-        return a->port->index < b->port->index ? -1 : 1;
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
     return (a->port->id > b->port->id) - (a->port->id < b->port->id);
 }
 
@@ -98,42 +81,45 @@ struct claim *const *frontend_claims(const struct frontend_state *target)
     return target->n_claims > 1 ? target->claims : &target->claim;
 }
 
-const struct claim *frontend_winner(const struct frontend_state *target)
+bool frontend_waits(const struct frontend_state *target)
 {
-    return target->winner && !target->winner->port->removed ? target->winner : NULL;
+    for (size_t i = 0; i < target->n_claims; i++)
+        if (frontend_claims(target)[i]->port->work)
+            return true;
+    return false;
 }
 
-/* The number of the first @n claims that go before @claim. */
-static size_t place_of_claim(struct claim *const *claims, size_t n, const struct claim *claim)
-{
-    size_t first = 0;
-    while (first < n) {
-        const size_t middle = first + (n - first) / 2;
-        if (compare_claims(claims[middle], claim, NULL) < 0)
-            first = middle + 1;
-        else
-            n = middle;
-    }
-    return first;
-}
+/* ---- the sorted claims of a frontend ---- */
 
-/* Moves the last of @n claims to its place among the others. */
+/* Moves the last of @n claims to its place among the others. Those that do not count are behind, in
+ * any order. */
 static void place_last(struct claim **claims, size_t n)
 {
     struct claim *claim = claims[n - 1];
-    const size_t at = place_of_claim(claims, n - 1, claim);
-    memmove(&claims[at + 1], &claims[at], (n - 1 - at) * sizeof(*claims));
-    claims[at] = claim;
+    size_t first = 0, end = n - 1;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (compare_claims(claims[middle], claim, NULL) < 0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    memmove(&claims[first + 1], &claims[first], (n - 1 - first) * sizeof(*claims));
+    claims[first] = claim;
 }
 
 /* Moves a claim to the end, where it may change. */
 static void displace(struct claim **claims, size_t n, struct claim *claim)
 {
-    const size_t at = place_of_claim(claims, n, claim);
+    size_t at = 0, back = n - 1;
+    while (claims[at] != claim && claims[back] != claim)
+        at++, back--;
+    at = claims[at] == claim ? at : back;
     memmove(&claims[at], &claims[at + 1], (n - 1 - at) * sizeof(*claims));
     claims[n - 1] = claim;
 }
 
+/* New ones do not count yet. */
 static void insert(struct policy *policy, struct frontend_state *target, struct claim *claim)
 {
     const size_t n = target->n_claims++;
@@ -150,54 +136,38 @@ static void insert(struct policy *policy, struct frontend_state *target, struct 
         target->claims = xreallocarray(target->claims, 2 * n, sizeof(struct claim *));
     }
     target->claims[n] = claim;
-    place_last(target->claims, n + 1);
 }
 
-/* Takes out @n claims from the place @at on. */
-static void take_out(struct policy *policy, struct frontend_state *target, size_t at, size_t n)
+static void take_out(struct policy *policy, struct frontend_state *target, struct claim *claim)
 {
-    const bool contested = target->n_claims > 1;
-    struct claim **claims = contested ? target->claims : &target->claim;
-    const size_t left = target->n_claims - n;
-    memmove(&claims[at], &claims[at + n], (left - at) * sizeof(*claims));
-    target->n_claims = left & 0x7ffffff;
-    if (left > 1 || !contested)
+    if (target->n_claims-- == 1) {
+        target->claim = NULL;
         return;
-    target->claim = left ? claims[0] : NULL;
+    }
+    struct claim **claims = target->claims;
+    displace(claims, target->n_claims + 1, claim);
+    if (target->n_claims > 1)
+        return;
+    target->claim = claims[0];
     free(claims);
     policy->conflicts--;
 }
 
-void claims_reorder(struct policy *policy, struct port_state *port, bool has_any, uint32_t index)
+/* What it takes to look at a claim, or to move it among others. */
+static void spend_on(struct policy *policy, const struct claim *claim)
 {
-    struct claim *claim;
-    const bool same = port->has_any == has_any && port->index == index;
-    const bool contested = !same && policy->conflicts > 0;
-    for (claim = contested ? port->claims : NULL; claim; claim = claim->next_of_port)
-        if (claim->target->n_claims > 1)
-            displace(claim->target->claims, claim->target->n_claims, claim);
-    port->has_any = has_any;
-    port->index = index & 0xffffff;
-    for (claim = contested ? port->claims : NULL; claim; claim = claim->next_of_port) {
-        struct frontend_state *target = claim->target;
-        policy_spend(policy, 1, target->n_claims > 1 ? COST_CONTESTED : COST_WALKED);
-        if (target->n_claims < 2)
-            continue;
-        place_last(target->claims, target->n_claims);
-        if (target->claims[0] != target->winner)
-            claims_mark(policy, port, target);
-    }
+    const size_t n = claim->target->n_claims;
+    policy_spend(policy, n > 1 ? 2 + n / 256 : 1, COST_CLAIMED);
 }
 
-/* ---- adding and dropping claims ---- */
+/* ---- what a port claims ---- */
 
 static struct hash_key target_key(const struct hash_link *link)
 {
     return hash_key_of_frontend(&((const struct frontend_state *)link)->frontend);
 }
 
-static struct frontend_state *find_target(const struct policy *policy,
-                                          const struct frontend *frontend)
+struct frontend_state *claims_find(const struct policy *policy, const struct frontend *frontend)
 {
     return hash_table_find(&policy->frontends, target_key, hash_key_of_frontend(frontend));
 }
@@ -205,42 +175,44 @@ static struct frontend_state *find_target(const struct policy *policy,
 const struct frontend_state *policy_find_frontend(const struct policy *policy,
                                                   const struct frontend *frontend)
 {
-    struct frontend_state *target = find_target(policy, frontend);
+    struct frontend_state *target = claims_find(policy, frontend);
     for (size_t i = 0; target && i < target->n_claims; i++)
         if (!frontend_claims(target)[i]->port->removed)
             return target;
     return NULL;
 }
 
-/* A queue renews the claims of one port after the other, and of each all that it has by then are
- * "mine": so none is looked for among those of others. */
-static void begin(struct policy *policy, struct port_state *port, enum queue queue)
+/* Of all that the port has by now, its frontends know that it is "mine": so it is not looked for
+ * among those of others. */
+static void begin(struct policy *policy, struct port_state *port)
 {
     for (struct claim *claim = port->claims; claim; claim = claim->next_of_port) {
-        claim->renewed = 0;
-        claim->target->mine[queue] = claim;
-        policy_spend(policy, 1, COST_WALKED);
+        claim->target->mine = claim;
+        if (port->cursor == 0)
+            claim->renewed = 0;
     }
+    policy->renewing = port;
 }
 
-static void add_claim(struct policy *policy, struct port_state *port, enum queue queue,
+static void add_claim(struct policy *policy, struct port_state *port,
                       const struct frontend *frontend, enum claim_kind kind)
 {
-    struct frontend_state *target = find_target(policy, frontend);
+    struct frontend_state *target = claims_find(policy, frontend);
     if (!target) {
         target = xcalloc(1, sizeof(*target));
         target->frontend = *frontend;
         hash_table_add(&policy->frontends, target_key, &target->link);
     }
-    struct claim *claim = target->mine[queue];
+    struct claim *claim = target->mine;
     if (!claim || claim->port != port) {
         claim = xcalloc(1, sizeof(*claim));
-        *claim = (struct claim){.port = port, .target = target, .next_of_port = port->claims};
-        port->claims = target->mine[queue] = claim;
+        *claim = (struct claim){
+            .port = port, .target = target, .next_of_port = port->claims, .index = port->index};
+        port->claims = target->mine = claim;
         insert(policy, target, claim);
     }
-    claim->renewed |= (uint8_t)kind;
-    policy_spend(policy, 1, target->n_claims > 1 ? COST_CONTESTED : COST_CLAIMED);
+    claim->renewed |= kind & CLAIM_KINDS;
+    spend_on(policy, claim);
 }
 
 /* The @i-th frontend that @port claims; false past the last one. */
@@ -276,259 +248,87 @@ static bool nth_claim(const struct policy *policy, const struct port_state *port
     return false;
 }
 
-/* Makes @n claims of @target void, from the place @at on. */
-static void make_void(struct policy *policy, struct frontend_state *target, size_t at, size_t n)
-{
-    for (size_t i = at; i < at + n; i++) {
-        struct claim *claim = frontend_claims(target)[i];
-        claim->target = NULL;
-        if (target->winner == claim)
-            target->winner = NULL;
-        for (int queue = 0; queue < QUEUES; queue++)
-            if (target->mine[queue] == claim)
-                target->mine[queue] = NULL;
-    }
-    take_out(policy, target, at, n);
-}
-
-static void drop(struct policy *policy, struct claim *claim)
+/* Changes what the place of @claim depends on. */
+static void settle(struct policy *policy, struct claim *claim, unsigned kinds)
 {
     struct frontend_state *target = claim->target;
-    if (target) {
-        policy_spend(policy, 1, target->n_claims > 1 ? COST_CONTESTED : COST_CLAIMED);
-        make_void(policy, target, place_of_claim(frontend_claims(target), target->n_claims, claim),
-                  1);
-        claims_mark(policy, claim->port, target);
+    const bool contested = target->n_claims > 1;
+    if (contested)
+        displace(target->claims, target->n_claims, claim);
+    claim->kinds = kinds & CLAIM_KINDS;
+    claim->index = claim->port->index;
+    if (contested && kinds)
+        place_last(target->claims, target->n_claims);
+    if (contested)
+        spend_on(policy, claim);
+}
+
+static void settle_all(struct policy *policy, struct port_state *port)
+{
+    size_t n = 0;
+    for (struct claim *claim = port->claims; claim; claim = claim->next_of_port, n++) {
+        if (claim->kinds != claim->renewed || claim->index != port->index)
+            settle(policy, claim, claim->renewed);
     }
+    policy_spend(policy, n / CLAIMS_SETTLED, COST_WALKED);
+}
+
+bool claims_renew(struct policy *policy, struct port_state *port)
+{
+    struct frontend frontend;
+    enum claim_kind kind;
+    if (port->cursor == 0 || policy->renewing != port)
+        begin(policy, port);
+    while (nth_claim(policy, port, port->cursor, &frontend, &kind)) {
+        if (policy_turn_is_over(policy))
+            return false;
+        add_claim(policy, port, &frontend, kind);
+        port->cursor++;
+    }
+    policy->renewing = NULL;
+    port->cursor = 0;
+    settle_all(policy, port);
+    return true;
+}
+
+bool claims_reorder(struct policy *policy, struct port_state *port, bool has_any)
+{
+    const bool same = port->has_any == has_any;
+    bool moved = false;
+    size_t n = 0;
+    port->has_any = has_any;
+    if (same || policy->conflicts == 0)
+        return false;
+    for (struct claim *claim = port->claims; claim; claim = claim->next_of_port, n++) {
+        if (claim->target->n_claims < 2)
+            continue;
+        settle(policy, claim, claim->kinds);
+        moved = true;
+    }
+    policy_spend(policy, n / CLAIMS_SETTLED, COST_WALKED);
+    return moved;
+}
+
+void claims_drop(struct policy *policy, struct claim *claim)
+{
+    struct frontend_state *target = claim->target;
+    spend_on(policy, claim);
+    take_out(policy, target, claim);
+    if (target->winner == claim) {
+        target->winner = NULL;
+        target->current = false;
+    }
+    if (target->mine == claim)
+        target->mine = NULL;
     free(claim);
 }
 
-static void renew(struct policy *policy, struct claim *claim)
+void claims_forget_unclaimed(struct policy *policy, struct frontend_state *target)
 {
-    struct frontend_state *target = claim->target;
-    policy_spend(policy, 1, COST_WALKED);
-    if (claim->kinds == claim->renewed)
+    if (target->n_claims > 0)
         return;
-    if (target->n_claims > 1)
-        displace(target->claims, target->n_claims, claim);
-    claim->kinds = claim->renewed;
-    if (target->n_claims > 1)
-        place_last(target->claims, target->n_claims);
-    claims_mark(policy, claim->port, target);
-}
-
-/* Counts what was renewed, and drops the others. */
-static void end(struct policy *policy, struct port_state *port)
-{
-    port->renew = false;
-    for (struct claim **at = &port->claims; *at;) {
-        struct claim *claim = *at;
-        if (claim->renewed) {
-            renew(policy, claim);
-            at = &claim->next_of_port;
-            continue;
-        }
-        *at = claim->next_of_port;
-        drop(policy, claim);
-    }
-}
-
-static void drop_all(struct policy *policy, struct port_state *port)
-{
-    for (struct claim *claim; (claim = port->claims);) {
-        if (policy->left == 0)
-            return;
-        port->claims = claim->next_of_port;
-        drop(policy, claim);
-    }
-    port->renew = false;
-}
-
-void claims_renew(struct policy *policy, struct port_state *port)
-{
-    const enum queue queue = port->many ? QUEUE_MANY : QUEUE_FEW;
-    struct frontend frontend;
-    enum claim_kind kind;
-    if (port->removed) {
-        drop_all(policy, port);
-        return;
-    }
-    if (port->renewed == 0)
-        begin(policy, port, queue);
-    while (nth_claim(policy, port, port->renewed, &frontend, &kind)) {
-        add_claim(policy, port, queue, &frontend, kind);
-        port->renewed++;
-        if (policy->left == 0)
-            return;
-    }
-    end(policy, port);
-}
-
-/* ---- the winner ---- */
-
-/* Takes @note. Nodes with the same objects report the same event, so one report is enough, except
- * for node ports, which each node has at its own address. */
-static void report_claim(const struct policy *policy, const struct claim *claim, unsigned kinds,
-                         enum event_type type, const char *reason, char *note)
-{
-    const struct service *service = service_of(claim);
-    const struct object_event event = {.kind = KIND_SERVICE,
-                                       .id = service->id,
-                                       .uid = service->uid,
-                                       .type = type,
-                                       .reason = reason,
-                                       .action = "AssignFrontend",
-                                       .note = note,
-                                       .everywhere = !(kinds & CLAIM_NODE_PORT)};
-    event_report(policy->config.events, &event);
-    free(note);
-}
-
-/* Whether one more conflict is logged in this sync. */
-static bool may_log(struct policy *policy)
-{
-    const bool may = policy->logged < LOGGED_A_SYNC;
-    policy->logged += may;
-    policy->unlogged += !may;
-    return may;
-}
-
-void claims_log_rest(struct policy *policy)
-{
-    if (policy->unlogged)
-        log_warn("policy", "conflicts=%zu of frontends changed, too many to log them",
-                 policy->unlogged);
-    policy->logged = policy->unlogged = 0;
-}
-
-/* @winner takes the frontend over from another claim. */
-static void log_taken_over(struct policy *policy, const struct claim *winner)
-{
-    char text[FRONTEND_TEXT_SIZE];
-    if (!may_log(policy))
-        return;
-    frontend_format(&winner->target->frontend, text);
-    log_info("policy", "frontend=%s now belongs to service=%s", text, service_of(winner)->id);
-    report_claim(policy, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver",
-                 xasprintf("%s now belongs to this Service", text));
-}
-
-/* Logs that @claim loses to @winner, or to the API server (NULL). */
-static void log_loser(const struct policy *policy, const struct claim *claim,
-                      const struct claim *winner)
-{
-    static const char reserved[] = "is not programmed: the API server uses that address and port";
-    char text[FRONTEND_TEXT_SIZE];
-    const char *loser = service_of(claim)->id;
-    frontend_format(&claim->target->frontend, text);
-    if (!winner) {
-        log_warn("policy", "frontend=%s of service=%s %s", text, loser, reserved);
-        report_claim(policy, claim, claim->kinds, EVENT_WARNING, "FrontendReserved",
-                     xasprintf("%s %s", text, reserved));
-        return;
-    }
-    const char *other = service_of(winner)->id, *why = claims_reason(winner, claim);
-    log_warn("policy", "frontend=%s of service=%s goes to service=%s, which %s", text, loser, other,
-             why);
-    report_claim(policy, claim, claim->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
-                 xasprintf("%s goes to Service %s, which %s", text, other, why));
-}
-
-static int compare_frontends(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct frontend));
-}
-
-static bool is_reserved(const struct policy *policy, const struct frontend *frontend)
-{
-    for (int i = 0; i < RESERVED_LISTS; i++) {
-        const frontend_vec *list = &policy->reserved[i];
-        if (list->n && bsearch(frontend, list->v, list->n, sizeof(*list->v), compare_frontends))
-            return true;
-    }
-    return false;
-}
-
-void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends)
-{
-    frontend_vec before = policy->reserved[which];
-    const frontend_vec *both[] = {&before, &frontends};
-    if (frontends.n > 1)
-        qsort(frontends.v, frontends.n, sizeof(*frontends.v), compare_frontends);
-    policy->reserved[which] = frontends;
-    for (int i = 0; i < 2; i++) {
-        vec_each (both[i], frontend) {
-            struct frontend_state *target = find_target(policy, frontend);
-            if (target && target->reserved != is_reserved(policy, frontend))
-                mark(policy, target, QUEUE_FEW);
-        }
-    }
-    vec_free(&before);
-}
-
-/* The best claims of a frontend: the only ones whose losing is logged. */
-static size_t n_best(const struct frontend_state *target)
-{
-    return target->n_claims < CLAIMS_LOGGED ? target->n_claims : CLAIMS_LOGGED;
-}
-
-static void log_losers(struct policy *policy, const struct frontend_state *target,
-                       const struct claim *winner)
-{
-    for (size_t i = 0; i < n_best(target); i++) {
-        struct claim *claim = frontend_claims(target)[i];
-        if (claim->logged || claim == winner || !claim->kinds || claim->port->removed)
-            continue;
-        claim->logged = true;
-        if (may_log(policy))
-            log_loser(policy, claim, winner);
-    }
-}
-
-/* The best claim of a port that is not removed. Makes those before it void, so each is passed once.
- */
-static struct claim *find_first(struct policy *policy, struct frontend_state *target)
-{
-    size_t n = 0;
-    while (n < target->n_claims && frontend_claims(target)[n]->port->removed)
-        n++;
-    if (n)
-        make_void(policy, target, 0, n);
-    policy_spend(policy, n, COST_CLAIMED);
-    struct claim *first = target->n_claims ? frontend_claims(target)[0] : NULL;
-    return first && first->kinds ? first : NULL;
-}
-
-const struct claim *claims_decide(struct policy *policy, struct frontend_state *target)
-{
-    const struct claim *first = find_first(policy, target);
-    bool reserved = first && rank_of(first) == RANK_NAMED && is_reserved(policy, &target->frontend);
-    const struct claim *winner = reserved ? NULL : first;
-    if (winner && winner->logged)
-        log_taken_over(policy, winner);
-    if (target->winner != winner || target->reserved != reserved)
-        for (size_t i = 0; i < n_best(target); i++)
-            frontend_claims(target)[i]->logged = false;
-    policy->withheld += reserved;
-    policy->withheld -= target->reserved;
-    target->winner = winner;
-    target->reserved = reserved;
-    log_losers(policy, target, winner);
-    return winner;
-}
-
-static void forget_target(struct policy *policy, struct frontend_state *target)
-{
     hash_table_remove(&policy->frontends, &target->link);
     free(target);
-}
-
-void claims_unmark(struct policy *policy, struct frontend_state *target, enum queue queue)
-{
-    target->dirty = false;
-    target->queued &= ~(1U << queue);
-    if (target->n_claims == 0 && !target->queued)
-        forget_target(policy, target);
 }
 
 void claims_clear(struct policy *policy)
@@ -536,10 +336,7 @@ void claims_clear(struct policy *policy)
     hash_table_each (&policy->frontends, struct frontend_state, target) {
         if (target->n_claims > 1)
             free(target->claims);
-        forget_target(policy, target);
+        target->n_claims = 0;
+        claims_forget_unclaimed(policy, target);
     }
-    for (int queue = 0; queue < QUEUES; queue++)
-        vec_free(&policy->dirty[queue].frontends);
-    for (int i = 0; i < RESERVED_LISTS; i++)
-        vec_free(&policy->reserved[i]);
 }

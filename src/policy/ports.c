@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The service ports of all Services, and the changes to their endpoints between two syncs. */
+/* The service ports of all Services. */
 #include "state.h"
+
+#include "kube-nftd/table.h"
 
 #include <linux/in.h>
 #include <stdlib.h>
@@ -44,11 +46,27 @@ char *port_state_name(const struct port_state *port)
     return xasprintf("%s%s%s", port->owner->service->id, *name ? ":" : "", name);
 }
 
-void port_mark(struct policy *policy, struct port_state *port)
+struct port_details *port_make_details(struct port_state *port)
 {
-    if (!port->dirty)
-        vec_push(&policy->dirty[QUEUE_FEW].ports, port); /* a sync defers it if necessary */
-    port->dirty = true;
+    if (!port->details)
+        port->details = xcalloc(1, sizeof(*port->details));
+    return port->details;
+}
+
+void port_forget_deltas(struct port_state *port)
+{
+    struct port_details *details = port->details;
+    if (!details)
+        return;
+    vec_free(&details->cluster);
+    vec_free(&details->local);
+    vec_free(&details->hairpin_changes);
+    if (details->many || details->hairpins.n > 0 || details->held || details->most ||
+        details->n_service_addresses)
+        return;
+    vec_free(&details->hairpins);
+    free(details);
+    port->details = NULL;
 }
 
 static void free_port(struct port_state *port)
@@ -67,10 +85,28 @@ static void free_port(struct port_state *port)
     free(port);
 }
 
-void port_forget(struct port_state *port)
+/* ---- the sets a service port needs (docs/behaviour.md 3.2) ---- */
+
+static bool is_externally_reachable(const struct port_state *port)
 {
-    port->owner->n_removed--;
-    free_port(port);
+    const struct outside *outside = service_outside(port->owner->service);
+    return port_state_spec(port)->node_port != 0 || outside->external_ips[port->family].n > 0 ||
+           outside->load_balancer_ips[port->family].n > 0;
+}
+
+bool only_local_endpoints(const struct port_state *port, bool external)
+{
+    const struct service *service = port->owner->service;
+    return external ? service->external_local && is_externally_reachable(port)
+                    : service->internal_local;
+}
+
+uint8_t port_sets_needed(const struct port_state *port)
+{
+    bool internal_local = only_local_endpoints(port, false);
+    bool cluster = !internal_local || is_externally_reachable(port);
+    bool local = internal_local || only_local_endpoints(port, true);
+    return (uint8_t)((cluster ? SET_CLUSTER : 0) | (local ? SET_LOCAL : 0));
 }
 
 /* ---- the order of ports ---- */
@@ -106,12 +142,12 @@ static struct port_state *new_port(struct policy *policy, struct service_state *
     return port;
 }
 
-static void remove_port(struct policy *policy, struct port_state *port, bool many)
+static void remove_port(struct policy *policy, struct port_state *port)
 {
     port->owner->n_removed++;
-    port->removed = port->renew = true;
-    port->many = many;
-    port_mark(policy, port);
+    port->removed = true;
+    port->work = 0;
+    port_mark(policy, port, 1U << STAGE_FRONTENDS);
 }
 
 /* Negative if @port, of the Service @before, sorts before @spec in @family. */
@@ -128,7 +164,6 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
                         const struct service *before, struct port_state *old)
 {
     const struct service *service = owner->service;
-    const bool many = before && policy_has_many(policy, before);
     struct port_state **end = &owner->ports, *next;
     vec_clear_few(&policy->order);
     for (size_t i = 0; service && !service->skipped && i < service->ports.n; i++)
@@ -142,17 +177,16 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
                 break;
             for (; old && (order = compare_port(old, before, family, *spec)) < 0; old = next) {
                 next = old->next;
-                remove_port(policy, old, many);
+                remove_port(policy, old);
             }
             struct port_state *port = old;
             if (old && order == 0)
                 old = old->next;
             else
                 port = new_port(policy, owner, family, (*spec)->protocol);
-            claims_reorder(policy, port, port->has_any, (uint32_t)(*spec - service->ports.v));
-            port->renew = port->whole = port->pass = true;
-            port->renewed = 0;
-            port_mark(policy, port);
+            port->index = (uint32_t)(*spec - service->ports.v) & 0xffffff;
+            port->whole = true;
+            port_mark(policy, port, WORK_ALL);
             *end = port;
             end = &port->next;
         }
@@ -160,25 +194,12 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
     *end = NULL;
     for (; old; old = next) {
         next = old->next;
-        remove_port(policy, old, many);
+        remove_port(policy, old);
     }
 }
 
 /* ---- Services, and departed ones: what is left of them has their place in the order of claims
  * ---- */
-
-bool service_has_departed(const struct policy *policy, const char *id)
-{
-    return hash_table_find(&policy->departed, service_key, hash_key_of_text(id)) != NULL;
-}
-
-bool service_is_dirty(const struct policy *policy, const struct service_state *state)
-{
-    bool dirty = state->n_removed > 0;
-    for (int queue = 0; queue < QUEUES; queue++)
-        dirty = dirty || state->marked[queue] > policy->dirty[queue].done;
-    return dirty;
-}
 
 static void free_departed(struct policy *policy, struct service_state *state)
 {
@@ -189,6 +210,14 @@ static void free_departed(struct policy *policy, struct service_state *state)
     free(state);
 }
 
+void port_forget(struct policy *policy, struct port_state *port)
+{
+    struct service_state *owner = port->owner;
+    free_port(port);
+    if (--owner->n_removed == 0 && owner->departed)
+        free_departed(policy, owner);
+}
+
 static void depart(struct policy *policy, struct service_state *state, const struct service *before)
 {
     struct service *left = xcalloc(1, sizeof(*left));
@@ -196,15 +225,11 @@ static void depart(struct policy *policy, struct service_state *state, const str
     left->created = before->created;
     hash_table_remove(&policy->services, &state->link);
     state->service = left;
+    state->departed = true;
     chain_ports(policy, state, before, state->ports);
     hash_table_add(&policy->departed, service_key, &state->link);
-}
-
-void services_forget_departed(struct policy *policy)
-{
-    hash_table_each (&policy->departed, struct service_state, state)
-        if (!service_is_dirty(policy, state))
-            free_departed(policy, state);
+    if (state->n_removed == 0)
+        free_departed(policy, state);
 }
 
 /* Whether a Service was deleted and created again under the same name. */
@@ -237,6 +262,22 @@ void ports_change(struct policy *policy, const struct service *before, const str
     chain_ports(policy, state, before, before ? state->ports : NULL);
 }
 
+bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
+{
+    const struct policy *policy = ctx;
+    const struct service_state *service = policy_find_service(policy, service_id);
+    if ((service && service->n_removed > 0) ||
+        hash_table_find(&policy->departed, service_key, hash_key_of_text(service_id)))
+        return true;
+    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next) {
+        const struct table *table = policy->config.tables[port->family];
+        if (port->family == family &&
+            (port->work || (table && ruleset_port_is_waiting(table_ruleset(table), port->id))))
+            return true;
+    }
+    return false;
+}
+
 static void clear_services(struct hash_table *services)
 {
     hash_table_each (services, struct service_state, state) {
@@ -252,116 +293,16 @@ static void clear_services(struct hash_table *services)
 
 void ports_clear(struct policy *policy)
 {
-    shares_clear(policy);
-    for (int queue = 0; queue < QUEUES; queue++) {
-        vec_each (&policy->dirty[queue].ports, port)
-            if ((*port)->removed)
-                free_port(*port);
-        vec_free(&policy->dirty[queue].ports);
-    }
+    port_state_vec *queues = policy->queues[0];
+    for (int i = 0; i < LEVELS * STAGES; i++)
+        vec_each (&queues[i], it) {
+            (*it)->listed &= ~(1U << i % STAGES) & WORK_ALL;
+            if ((*it)->removed && !(*it)->listed)
+                free_port(*it);
+        }
+    queue_clear(policy);
     hash_table_each (&policy->departed, struct service_state, state)
         free_departed(policy, state);
     clear_services(&policy->services);
     vec_free(&policy->order);
-}
-
-/* ---- endpoints ---- */
-
-struct port_details *port_make_details(struct port_state *port)
-{
-    if (!port->details)
-        port->details = xcalloc(1, sizeof(*port->details));
-    return port->details;
-}
-
-struct selection_counts port_counts(const struct port_state *port)
-{
-    struct selection_counts counts;
-    if (port->details && port->details->many)
-        return port->details->counts;
-    for (int i = 0; i < SORTS; i++)
-        counts.n[i] = port->few[i];
-    return counts;
-}
-
-void port_keep_counts(struct port_state *port, const struct selection_counts *counts)
-{
-    bool many = counts->n[SORT_ANY] > UINT8_MAX; /* the other counts are no larger */
-    if (many) {
-        port_make_details(port)->counts = *counts;
-    } else {
-        for (int i = 0; i < SORTS; i++)
-            port->few[i] = (uint8_t)counts->n[i];
-    }
-    if (port->details)
-        port->details->many = many;
-}
-
-static unsigned traits_of(const struct slice_endpoint *endpoint, const struct location *here)
-{
-    return endpoint ? endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, here)
-                    : 0;
-}
-
-static void add_change(backend_change_vec *changes, const struct backend *backend, bool before,
-                       bool after)
-{
-    if (before != after)
-        vec_push(changes, (struct backend_change){*backend, after});
-}
-
-bool port_add_deltas(const struct policy *policy, struct port_state *port,
-                     const endpoint_delta_vec *deltas, unsigned *seen)
-{
-    const struct location *here = &policy->here.location;
-    const uint8_t needed = decision_sets_needed(port);
-    struct selection_counts counts = port_counts(port);
-    const struct selection_basis was = selection_basis_of(&counts);
-    unsigned changed = 0;
-    bool comes_or_goes = false;
-    vec_each (deltas, it) {
-        if (service_addresses_concern(policy, (enum family)port->family, &it->backend.address))
-            return false;
-        unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
-        selection_count(&counts, before, -1);
-        selection_count(&counts, after, 1);
-        if (!it->before != !it->after)
-            comes_or_goes = true;
-        changed |= before ^ after;
-        *seen |= after;
-    }
-    const struct selection_basis basis = selection_basis_of(&counts);
-    if (!selection_basis_equal(&was, &basis) ||
-        (changed & TRAIT_IN_USE && port->protocol == IPPROTO_UDP) ||
-        (comes_or_goes && port->protocol == IPPROTO_TCP &&
-         policy_cleans_flows(policy, (enum family)port->family, IPPROTO_TCP)))
-        return false;
-    struct port_details *details = port_make_details(port);
-    vec_each (deltas, it) {
-        unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
-        uint8_t left = selection_sets(before, &basis) & needed,
-                joined = selection_sets(after, &basis) & needed;
-        add_change(&details->cluster, &it->backend, left & SET_CLUSTER, joined & SET_CLUSTER);
-        add_change(&details->local, &it->backend, left & SET_LOCAL, joined & SET_LOCAL);
-        add_change(&details->hairpin_changes, &it->backend, left && before & TRAIT_LOCAL,
-                   joined && after & TRAIT_LOCAL);
-    }
-    port_keep_counts(port, &counts);
-    return true;
-}
-
-void port_forget_deltas(struct port_state *port)
-{
-    struct port_details *details = port->details;
-    if (!details)
-        return;
-    vec_free(&details->cluster);
-    vec_free(&details->local);
-    vec_free(&details->hairpin_changes);
-    if (details->many || details->hairpins.n > 0 || details->held || details->most ||
-        details->n_service_addresses)
-        return;
-    vec_free(&details->hairpins);
-    free(details);
-    port->details = NULL;
 }

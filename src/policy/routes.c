@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Passes decisions on: to the tables, the listeners on loopback addresses, the flow cleaner and the
- * health checks. */
+/* Passes decisions on: to the tables, the listeners on loopback addresses and the flow cleaner. */
 #include "state.h"
 
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/localhost.h"
-#include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 
 #include <linux/in.h>
@@ -79,19 +78,24 @@ static struct localhost *localhost_of(const struct policy *policy, const struct 
     return concerned ? policy->config.localhost : NULL;
 }
 
-/* Listens there, or not. Returns whether the frontend is of no concern for the table. */
-static bool listen_at(const struct policy *policy, const struct claim *claim)
+/* Whether a loopback address is of no concern for the table: somebody listens there. As a cluster
+ * IP, which others may be, too, it is. */
+static bool is_served(const struct claim *claim)
+{
+    const struct frontend *frontend = &claim->target->frontend;
+    return claim->kinds == CLAIM_NODE_PORT &&
+           localhost_is_address((enum family)frontend->family, &frontend->address);
+}
+
+static void listen_at(const struct policy *policy, const struct claim *claim)
 {
     const struct frontend *frontend = &claim->target->frontend;
     const enum family family = (enum family)frontend->family;
     struct localhost *localhost = localhost_of(policy, frontend);
-    const bool serves =
-        claim->kinds == CLAIM_NODE_PORT && localhost_is_address(family, &frontend->address);
-    if (localhost && serves)
+    if (localhost && is_served(claim))
         localhost_listen(localhost, family, frontend->port, claim->port->id);
     else if (localhost)
         localhost_close(localhost, family, frontend->port);
-    return serves;
 }
 
 /* Passes on the endpoints of a decided port: those for connections from outside. */
@@ -143,6 +147,13 @@ static void log_frontend(const struct frontend_state *target, const struct route
     free(name);
 }
 
+/* What a route depends on, beside its port. */
+static unsigned route_bits(const struct route *route, bool is_served)
+{
+    return (unsigned)(route->external | route->local << 1 | route->affine << 2 |
+                      route->restricted << 3 | is_served << 4);
+}
+
 void routes_set_frontend(struct policy *policy, const struct claim *claim)
 {
     struct frontend_state *target = claim->target;
@@ -151,16 +162,20 @@ void routes_set_frontend(struct policy *policy, const struct claim *claim)
     struct ruleset *ruleset = changing(policy, family);
     struct flow_cleaner *flows = flows_of(policy, family, frontend->protocol);
     const struct route route = claim_route(claim);
+    const unsigned bits = route_bits(&route, is_served(claim));
+    if (target->current && target->route == bits)
+        return;
     policy_spend(policy, 1, COST_BACKEND);
     log_frontend(target, &route);
-    const bool is_served = listen_at(policy, claim);
-    if (ruleset && is_served)
-        ruleset_remove(ruleset, frontend); /* as a cluster IP, which others may be, too */
+    listen_at(policy, claim);
+    if (ruleset && is_served(claim))
+        ruleset_remove(ruleset, frontend);
     else if (ruleset)
         ruleset_set(ruleset, frontend, &route);
     if (flows)
         flow_cleaner_set(flows, frontend, claim->port->id);
-    target->passed = true;
+    target->passed = target->current = true;
+    target->route = bits & 31;
 }
 
 void routes_remove_frontend(struct policy *policy, struct frontend_state *target)
@@ -169,10 +184,10 @@ void routes_remove_frontend(struct policy *policy, struct frontend_state *target
     const enum family family = (enum family)frontend->family;
     struct ruleset *ruleset = changing(policy, family);
     struct flow_cleaner *flows = flows_of(policy, family, frontend->protocol);
-    policy_spend(policy, 1, COST_BACKEND);
     if (!target->passed)
         return;
-    target->passed = false;
+    policy_spend(policy, 1, COST_BACKEND);
+    target->passed = target->current = false;
     log_frontend(target, NULL);
     if (localhost_of(policy, frontend))
         localhost_close(policy->config.localhost, family, frontend->port);
@@ -244,7 +259,7 @@ static void log_port(const struct port_state *port, const struct port_route *rou
 /* Then its endpoints are counted by the Cluster set, which is rarely the smaller one. */
 static bool needs_cluster(const struct port_state *port)
 {
-    return decision_sets_needed(port) & SET_CLUSTER;
+    return port_sets_needed(port) & SET_CLUSTER;
 }
 
 void routes_set_port(struct policy *policy, struct port_state *port)
@@ -325,105 +340,4 @@ void routes_remove_port(struct policy *policy, struct port_state *port)
         ruleset_remove_port(ruleset, port->id);
     if (flows)
         flow_cleaner_remove_port(flows, (enum family)port->family, port->id);
-}
-
-/* ---- health checks (docs/behaviour.md 6.1) ---- */
-
-/* A Service whose health check is open or dirty. */
-struct health_check {
-    struct hash_link link;
-    char *service_id;
-    bool open[FAMILY_COUNT];  /* last reported with a port: report its closing */
-    bool dirty[FAMILY_COUNT]; /* in policy->dirty_checks */
-};
-
-static struct hash_key check_key(const struct hash_link *link)
-{
-    return hash_key_of_text(((const struct health_check *)link)->service_id);
-}
-
-static void forget_check(struct policy *policy, struct health_check *check)
-{
-    hash_table_remove(&policy->health_checks, &check->link);
-    free(check->service_id);
-    free(check);
-}
-
-void health_checks_clear(struct policy *policy)
-{
-    hash_table_each (&policy->health_checks, struct health_check, check)
-        forget_check(policy, check);
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&policy->dirty_checks[family]);
-}
-
-void health_checks_mark(struct policy *policy, const char *service_id)
-{
-    struct health_check *check =
-        hash_table_find(&policy->health_checks, check_key, hash_key_of_text(service_id));
-    if (!check) {
-        check = xcalloc(1, sizeof(*check));
-        check->service_id = xstrdup(service_id);
-        hash_table_add(&policy->health_checks, check_key, &check->link);
-    }
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        if (!check->dirty[family])
-            vec_push(&policy->dirty_checks[family], check);
-        check->dirty[family] = true;
-    }
-}
-
-size_t policy_local_ready(const struct policy *policy, const struct service *service,
-                          enum family family)
-{
-    const char *here = policy->here.location.node_name;
-    endpoint_vec endpoints = {0};
-    address_vec addresses = {0};
-    vec_each (&service->ports, port) {
-        struct service_port_ref ref = {service->id, family, port->name, port->protocol};
-        endpoint_slice_cache_merge(policy->config.caches->slices, &ref, &endpoints);
-        vec_each (&endpoints, it)
-            if (it->flags & ENDPOINT_READY && it->node_name && it->node_name == here &&
-                !service_addresses_contain(policy, family, &it->address))
-                vec_push(&addresses, it->address);
-    }
-    addresses_normalize(&addresses);
-    const size_t n = addresses.n;
-    vec_free(&endpoints);
-    vec_free(&addresses);
-    return n;
-}
-
-static void sync_check(struct policy *policy, struct health_check *check, enum family family)
-{
-    const struct policy_config *config = &policy->config;
-    const struct service *service =
-        object_store_get(config->caches->stores[KIND_SERVICE], check->service_id);
-    const bool open = config->health && config->tables[family] && service &&
-                      service->health_check_node_port != 0 && !service->skipped &&
-                      service->has_cluster_ip[family];
-    if (open)
-        config->health_check(config->health, check->service_id, family,
-                             service->health_check_node_port,
-                             policy_local_ready(policy, service, family));
-    else if (check->open[family])
-        config->health_check(config->health, check->service_id, family, 0, 0);
-    check->open[family] = open;
-    check->dirty[family] = false;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (check->open[i] || check->dirty[i])
-            return;
-    forget_check(policy, check);
-}
-
-void policy_sync_health_checks(struct policy *policy, enum family family)
-{
-    size_t n = 0;
-    vec_each (&policy->dirty_checks[family], it) {
-        if (policy_service_waits(policy, (*it)->service_id, family))
-            policy->dirty_checks[family].v[n++] = *it;
-        else
-            sync_check(policy, *it, family);
-    }
-    policy->dirty_checks[family].n = n;
 }

@@ -128,11 +128,8 @@ static void recheck(void *ctx, void *item)
     for (struct port_state *port = state->ports; port; port = port->next) {
         if (port->family != walk->family)
             continue;
-        port->whole = true;
-        port_mark(walk->policy, port);
+        port_mark_whole(walk->policy, port);
     }
-    if (state->service->health_check_node_port)
-        health_checks_mark(walk->policy, state->service->id);
 }
 
 bool service_addresses_sync(struct policy *policy)

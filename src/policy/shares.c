@@ -166,8 +166,7 @@ bool shares_wake(struct policy *policy)
         struct port_state *port = shares->limited.v[shares->next];
         if (room_for(policy, port) <= held_by(port))
             continue;
-        port->whole = true;
-        port_mark(policy, port);
+        port_mark_whole(policy, port);
         woken++;
     }
     return shares->n_wake > 0;

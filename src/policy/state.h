@@ -10,11 +10,26 @@
 
 /* What is done has its cost, and a sync a budget. A unit is about a quarter of a microsecond. */
 enum cost {
-    COST_WALKED = 1,    /* an endpoint or claim that is looked at; two source ranges passed on */
-    COST_CLAIMED = 2,   /* a frontend claimed, or not any more */
-    COST_CONTESTED = 8, /* the same if others claim it too */
-    COST_BACKEND = 16,  /* passed on and programmed; as a frontend or service port */
+    COST_WALKED = 1,   /* an endpoint or claim that is looked at; two source ranges passed on */
+    COST_CLAIMED = 2,  /* a frontend claimed, or not any more */
+    COST_BACKEND = 16, /* passed on and programmed; as a frontend or service port */
 };
+
+/* The work on a dirty service port, in this order. All ports are decided before frontends are: who
+ * gets a contested one depends on which ports have endpoints. */
+enum stage {
+    STAGE_CLAIM,     /* renew its claims to frontends */
+    STAGE_ENDPOINTS, /* decide its endpoints */
+    STAGE_FRONTENDS, /* decide the frontends that it claims, or did */
+    STAGES
+};
+#define WORK_ALL ((1U << STAGES) - 1)
+
+/* Ports that cost little, and those that wait behind them: see queue.c. */
+enum level { LEVEL_FIRST, LEVEL_LATER, LEVELS };
+
+/* The API server's Service, and the slice of it that API servers write. */
+#define API_SERVER "default/kubernetes"
 
 /* Sources of the API server's frontends: the client's peers, and the endpoints of its Service. */
 enum reserved_list { RESERVED_PEERS, RESERVED_ENDPOINTS, RESERVED_LISTS };
@@ -69,12 +84,9 @@ struct policy {
     struct hash_table services;  /* of struct service_state */
     struct hash_table departed;  /* likewise, of Services whose removal is not passed on yet */
     struct hash_table frontends; /* of struct frontend_state */
-    struct {
-        port_state_vec ports;
-        VEC(struct frontend_state *) frontends;
-        uint64_t done; /* the number of frontends taken out so far */
-    } dirty[QUEUES];
-    uint32_t last_id; /* of a port */
+    port_state_vec queues[LEVELS][STAGES];
+    uint32_t last_id;                  /* of a port */
+    const struct port_state *renewing; /* whose claims are marked as "mine"; NULL: nobody's */
 
     frontend_vec reserved[RESERVED_LISTS]; /* for the API server */
     bool api_server_changed;               /* slices of its Service changed */
@@ -84,17 +96,16 @@ struct policy {
     struct service_addresses *service_addresses; /* of each family */
     size_t n_service_addresses; /* endpoints of all service ports that are service addresses */
 
-    struct hash_table health_checks;
-    VEC(struct health_check *) dirty_checks[FAMILY_COUNT];
+    VEC(char *) dirty_checks[FAMILY_COUNT]; /* ids of Services */
 
     VEC(char *) changed; /* ids of Services, possibly repeated; for the log */
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 
     uint64_t syncs;
+    size_t turn,
+        spent; /* what a port may cost before others have their turn; and has (enum cost) */
     /* The current sync, or the last one: */
-    size_t left;              /* remaining budget, as of enum cost */
-    size_t few;               /* backends; a Service whose frontends cost more is deferred */
     size_t unlogged;          /* conflicts that are not logged, as there are so many */
     size_t logged;            /* conflicts */
     struct decision decision; /* the last one */
@@ -102,7 +113,7 @@ struct policy {
 };
 
 /* Whether flows of a protocol can be stale: those of UDP, and TCP connections that a flowtable
- * forwards (kube-nftd/netlink.h). */
+ * forwards (kube-nftd/conntrack.h). */
 static inline bool policy_cleans_flows(const struct policy *policy, enum family family,
                                        uint8_t protocol)
 {
@@ -110,11 +121,39 @@ static inline bool policy_cleans_flows(const struct policy *policy, enum family 
            (protocol == IPPROTO_TCP && policy->config.flowtables[family]);
 }
 
-/** Reduces the budget by @n times @cost, to not less than 0. */
+/* ---- queue.c: what waits, and what it may cost ---- */
+
+/** Adds @n times @cost to what the turn has cost. */
 void policy_spend(struct policy *policy, size_t n, enum cost cost);
 
-/** Whether a Service has many frontends, which are expensive to claim and pass on. */
-bool policy_has_many(const struct policy *policy, const struct service *service);
+/** Whether an unfinished stage should go on in a later turn. */
+bool policy_turn_is_over(const struct policy *policy);
+
+/** What the Service has cost since the last sync; for adding to it. */
+size_t *service_spent(const struct policy *policy, struct service_state *state);
+
+/** Marks @port dirty: it waits for @work, 1 << stage for each. */
+void port_mark(struct policy *policy, struct port_state *port, unsigned work);
+
+/** Marks @port dirty: all of its endpoints are decided anew. */
+void port_mark_whole(struct policy *policy, struct port_state *port);
+
+/** Gives each port that waits for @stage a turn, until @budget (as of enum cost) is used up. @work
+ * works on one, and returns whether the stage is complete; @complete is called once all are, and
+ * the port is in no queue. */
+struct stage_work {
+    bool (*work)(struct policy *policy, struct port_state *port);
+    void (*complete)(struct policy *policy, struct port_state *port);
+};
+void queue_run(struct policy *policy, enum level level, enum stage stage, size_t budget,
+               const struct stage_work *work);
+
+/** Whether ports wait for @stage. */
+bool queue_has(const struct policy *policy, enum stage stage);
+
+bool queue_is_empty(const struct policy *policy);
+
+void queue_clear(struct policy *policy);
 
 /* ---- selection.c: traits and counts, to track single endpoints ---- */
 
@@ -141,7 +180,14 @@ bool selection_basis_equal(const struct selection_basis *a, const struct selecti
 /** The sets of an endpoint with these traits. */
 uint8_t selection_sets(unsigned traits, const struct selection_basis *basis);
 
-/* ---- ports.c: the service ports of all Services, and the changes to their endpoints ---- */
+/** Remembers whether endpoints name their nodes, and this one. @seen: the traits of some. */
+static inline void node_names_see(struct policy *policy, unsigned seen)
+{
+    policy->some_node_named = policy->some_node_named || seen & TRAIT_NAMES_NODE;
+    policy->own_node_named = policy->own_node_named || seen & TRAIT_LOCAL;
+}
+
+/* ---- ports.c: the service ports of all Services ---- */
 
 /** Frees all ports and their claims, whose frontends are gone. */
 void ports_clear(struct policy *policy);
@@ -150,40 +196,29 @@ void ports_clear(struct policy *policy);
  * removed port drops its claims and removes its routes, then calls port_forget(). */
 void ports_change(struct policy *policy, const struct service *before, const struct service *after);
 
-/** Marks @port dirty. */
-void port_mark(struct policy *policy, struct port_state *port);
-
-/** Frees a removed port without claims. */
-void port_forget(struct port_state *port);
-
-/** Whether a removed Service has something left to be passed on: as of the end of the last sync, or
- * removed since. */
-bool service_has_departed(const struct policy *policy, const char *id);
-
-/** Forgets removed Services that have nothing left. */
-void services_forget_departed(struct policy *policy);
-
-/** Whether ports that the Service has no more, or frontends marked for its sake, are still to be
- * passed on. */
-bool service_is_dirty(const struct policy *policy, const struct service_state *state);
+/** Frees a removed port, which has no claims any more and is in no queue, and with the last one its
+ * Service, if that is removed. */
+void port_forget(struct policy *policy, struct port_state *port);
 
 /** The details of @port, allocated if NULL. */
 struct port_details *port_make_details(struct port_state *port);
 
+/** Discards the changes since the last sync. */
+void port_forget_deltas(struct port_state *port);
+
+/* ---- endpoints.c: changes between two syncs ---- */
+
 void port_keep_counts(struct port_state *port, const struct selection_counts *counts);
 
 /**
- * Adds the changes that @deltas cause in the sets of @port to its details: while the
- * selection_basis is unchanged, only changed endpoints can enter or leave a set. False: decide the
- * port as a whole, since its basis changed, or the serving endpoints of a UDP port, or one of the
- * changed endpoints is, or was, a service address.
- * @seen  collects the traits of all new endpoints
+ * Applies the change of a slice to @port: adds what changes in its sets to its details, or marks it
+ * to be decided as a whole. That is necessary if the verdicts on other endpoints change, or the
+ * ones that keep their flows, if a changed endpoint is or was a service address, or if the
+ * Service's changes have cost too much since the last sync. Returns whether the local ready
+ * endpoints of a port that is not decided as a whole may differ.
  */
-bool port_add_deltas(const struct policy *policy, struct port_state *port,
-                     const endpoint_delta_vec *deltas, unsigned *seen);
-
-/** Discards the changes since the last sync. */
-void port_forget_deltas(struct port_state *port);
+bool endpoints_change(struct policy *policy, struct port_state *port,
+                      const struct slice_change *change);
 
 /* ---- service_addresses.c: endpoints that are not used, as others lead to their addresses ---- */
 
@@ -262,35 +297,31 @@ bool shares_wake(struct policy *policy);
 
 void shares_clear(struct policy *policy);
 
-/* ---- claims.c: which service port gets a frontend ---- */
+/* ---- claims.c: what service ports claim ---- */
 
 /** Frees all frontends: for shutdown only. */
 void claims_clear(struct policy *policy);
 
+/** The frontend; NULL: nobody claims it. */
+struct frontend_state *claims_find(const struct policy *policy, const struct frontend *frontend);
+
 /**
- * Continues to renew the claims of @port (from the start if port->renewed is 0) within the budget.
- * Old claims stay until that is complete. Then clears port->renew, drops the claims that were not
- * renewed, and marks their frontends dirty, and those whose claim changed. A removed port has none
- * to renew: all of its claims are dropped, within the budget too.
+ * Goes on to renew the claims of @port. Old claims stay until that is complete; from then on, those
+ * that it has no more do not count: their kinds are 0. Returns whether it is complete.
  */
-void claims_renew(struct policy *policy, struct port_state *port);
+bool claims_renew(struct policy *policy, struct port_state *port);
 
-/** Changes what the order of claims depends on, beside the Service: whether @port has usable
- * endpoints, and its index. Marks the frontends dirty that go to another port by that. */
-void claims_reorder(struct policy *policy, struct port_state *port, bool has_any, uint32_t index);
+/** Changes whether @port has usable endpoints, on which the order of claims depends. Returns
+ * whether frontends may go to another port by that. */
+bool claims_reorder(struct policy *policy, struct port_state *port, bool has_any);
 
-/** Logs how many conflicts were not logged since the last call. */
-void claims_log_rest(struct policy *policy);
+/** Frees @claim, which its port's list has no more. */
+void claims_drop(struct policy *policy, struct claim *claim);
 
-/** Replaces one list of frontends reserved for the API server. Takes @frontends. */
-void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends);
+/** Frees a frontend that nobody claims any more. */
+void claims_forget_unclaimed(struct policy *policy, struct frontend_state *target);
 
-/** Marks a frontend dirty, for the sake of @port. */
-void claims_mark(struct policy *policy, const struct port_state *port,
-                 struct frontend_state *target);
-
-/** Clears the dirty mark; the caller removes the frontend from @queue. Frees it if unused. */
-void claims_unmark(struct policy *policy, struct frontend_state *target, enum queue queue);
+/* ---- winners.c: which claim wins ---- */
 
 /**
  * Returns the winning claim. NULL if none exists, or if the frontend is reserved and claimed only
@@ -301,7 +332,13 @@ void claims_unmark(struct policy *policy, struct frontend_state *target, enum qu
  */
 const struct claim *claims_decide(struct policy *policy, struct frontend_state *target);
 
-/* ---- routes.c: passes decisions to the tables, the flow cleaner and the health checks ---- */
+/** Replaces one list of frontends reserved for the API server. Takes @frontends. */
+void claims_reserve(struct policy *policy, enum reserved_list which, frontend_vec frontends);
+
+/** Logs how many conflicts were not logged since the last call. */
+void claims_log_rest(struct policy *policy);
+
+/* ---- routes.c: passes decisions to the tables, loopback listeners and the flow cleaner ---- */
 
 /** Replaces the NodePorts of @before, as they are refused on loopback addresses, by those of
  * @after; either may be NULL. */
@@ -312,10 +349,10 @@ void routes_change_localhost_ports(const struct policy *policy, const struct ser
 void routes_change_cluster_ips(const struct policy *policy, const struct service *before,
                                const struct service *after);
 
-/** Routes the frontend of @claim to the claim's port. */
+/** Routes the frontend of @claim to the claim's port, unless it is. */
 void routes_set_frontend(struct policy *policy, const struct claim *claim);
 
-/** Removes the route of a frontend without winner. */
+/** Removes the route of a frontend without winner, if there is one. */
 void routes_remove_frontend(struct policy *policy, struct frontend_state *target);
 
 /** Sets all backends of @port as decided by policy->decision. */
@@ -324,12 +361,14 @@ void routes_set_port(struct policy *policy, struct port_state *port);
 /** Applies the changes in the port's details. False: call routes_set_port() instead. */
 bool routes_change_port(struct policy *policy, struct port_state *port);
 
-/** Removes the backends of a removed port, which leaves its frontends where they lead until each of
- * them is decided. */
+/** Removes the backends of a removed port, which has no frontends any more, but those that are
+ * still to be led to another one. */
 void routes_remove_port(struct policy *policy, struct port_state *port);
 
-/** Marks the health check of a Service, current or former, dirty. */
-void health_checks_mark(struct policy *policy, const char *service_id);
+/* ---- checks.c: health checks ---- */
+
+/** Marks the health check of a Service, current or former, dirty, if it has one. NULL: nothing. */
+void health_checks_mark(struct policy *policy, const struct service *service);
 
 void health_checks_clear(struct policy *policy);
 

@@ -33,7 +33,7 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
               fact_text("port", name));
     cJSON *frontends = cJSON_AddArrayToObject(item, "frontends");
     for (const struct claim *it = port->claims; it; it = it->next_of_port) {
-        const struct claim_policy policy = decision_policy(it);
+        const struct route policy = claim_route(it);
         bool cluster =
             (!policy.local || policy.external) && has_backend(&e->decision.cluster, backend);
         bool local = policy.local && has_backend(&e->decision.local, backend);

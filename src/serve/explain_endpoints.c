@@ -222,7 +222,7 @@ void explain_endpoints(struct explainer *e, cJSON *to)
                         .here = &policy_view(e->now->policy).here->location,
                         .basis = e->decision.selection.basis,
                         .ref = port_state_ref(port),
-                        .needed = decision_sets_needed(port)};
+                        .needed = port_sets_needed(port)};
     add_topology(&l, to);
     cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
     l.items = cJSON_AddArrayToObject(endpoints, "items");

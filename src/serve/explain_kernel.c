@@ -96,8 +96,8 @@ static void add_probe(struct explainer *e, const struct frontend *frontend,
     const struct frontend_state *target = policy_find_frontend(e->now->policy, frontend);
     const char *text = FRONTEND_TEXT(frontend);
     /* A difference is expected while the decision is pending or outdated. */
-    bool undecided = target && (target->dirty || (target->winner && target->winner->port->dirty));
-    bool pending = !e->now->from_manifests && (undecided || ruleset_is_waiting(ruleset, frontend));
+    bool waits = (target && frontend_waits(target)) || ruleset_is_waiting(ruleset, frontend);
+    bool pending = !e->now->from_manifests && waits;
     bool rejected = ruleset_is_rejected(ruleset, frontend);
     e->probed = true;
     e->omitted[ITEM_ELEMENT] += probe->skipped;

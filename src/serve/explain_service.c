@@ -222,7 +222,7 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
 {
     const struct service_port *spec = port_state_spec(port);
     enum family family = port->family;
-    uint8_t needed = decision_sets_needed(port);
+    uint8_t needed = port_sets_needed(port);
     policy_decide(e->now->policy, port, &e->decision);
     facts_add(to, fact_text("name", spec->name),
               fact_text("protocol", protocol_name(spec->protocol)), fact_number("port", spec->port),

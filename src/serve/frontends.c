@@ -21,7 +21,7 @@ static const char *kind_text(uint8_t kinds)
 /* What happens to connections from outside of this node and its pods. */
 static void add_frontend(const struct decision *decision, const struct claim *claim, cJSON *to)
 {
-    const struct claim_policy policy = decision_policy(claim);
+    const struct route policy = claim_route(claim);
     const backend_vec *backends = policy.local ? &decision->local : &decision->cluster;
     enum family family = decision->port->family;
     char text[BACKEND_TEXT_SIZE], frontend[FRONTEND_TEXT_SIZE];

@@ -8,9 +8,10 @@
  * Works in a network namespace of its own. Only the first namespace of a machine may set how many
  * entries each may have (net.netfilter.nf_conntrack_max); flows beyond that do not come about.
  */
+#include "conntrack/scan.h"
 #include "kube-nftd/base.h"
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/netlink.h"
-#include "netlink/conntrack.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

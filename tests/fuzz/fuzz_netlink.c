@@ -7,8 +7,8 @@
  * with number and port 0 belong to any request.
  */
 #include "cleanup/cleanup.h"
+#include "conntrack/scan.h"
 #include "kube-nftd/base.h"
-#include "netlink/conntrack.h"
 #include "netlink/table_monitor.h"
 #include "table/state.h"
 

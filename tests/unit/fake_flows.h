@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* In place of src/netlink/flow_cleaner.c: what it is told, as a text for each frontend. */
+/* In place of src/conntrack/flow_cleaner.c: what it is told, as a text for each frontend. */
 #ifndef KUBE_NFTD_TESTS_FAKE_FLOWS_H
 #define KUBE_NFTD_TESTS_FAKE_FLOWS_H
 
-#include "kube-nftd/netlink.h"
+#include "kube-nftd/conntrack.h"
 #include "objects.h"
 
 /* A flow cleaner is a pointer to this. Starts zeroed; fake_flows_clear() empties it. */

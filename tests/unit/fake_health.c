@@ -8,8 +8,8 @@ void health_service(struct health *health, const char *service_id, enum family f
                     uint16_t port, size_t local_ready)
 {
     ck_assert_ptr_nonnull(health);
-    receive(xasprintf("%s %s", service_id, family_name(family)),
-            port ? xasprintf("%u %zu", port, local_ready) : NULL);
+    receive_check(xasprintf("%s %s", service_id, family_name(family)),
+                  port ? xasprintf("%u %zu", port, local_ready) : NULL);
 }
 
 void health_set_addresses(struct health *health, enum family family, bool all,

@@ -4,7 +4,8 @@
 #define KUBE_NFTD_TESTS_FAKE_HEALTH_H
 
 /* Defined by the test. Takes both texts. @what replaces the text @about that before; NULL: nothing
- * is left. */
+ * is left. The same of health checks, of which there may have been nothing. */
 void receive(char *about, char *what);
+void receive_check(char *about, char *what);
 
 #endif

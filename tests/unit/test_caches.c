@@ -65,7 +65,8 @@ static void on_slice(void *ctx, const struct slice_change *change)
 static void set_up(void)
 {
     caches_init(&caches, &cache_ops);
-    caches.follower = (struct cache_follower){on_service, on_slice, &caches};
+    caches.ops.service_changed = on_service;
+    caches.ops.slice_changed = on_slice;
     script_show_log(LOG_LEVEL_INFO);
 }
 
@@ -260,7 +261,7 @@ static struct endpoint_slice *any_slice(const char *id)
 /* The deltas of all changes sum up to what all slices make, whoever asks for them in between. */
 TEST(deltas_sum_up)
 {
-    caches.follower.slice_changed = on_random_slice;
+    caches.ops.slice_changed = on_random_slice;
     for (int i = 0; i < N_CHANGES; i++) {
         char id[8];
         snprintf(id, sizeof(id), "a/s%u", below(N_SLICES));

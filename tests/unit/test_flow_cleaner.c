@@ -10,8 +10,9 @@
 #include "objects.h"
 #include "script.h"
 
+#include "conntrack/scan.h"
+#include "kube-nftd/conntrack.h"
 #include "kube-nftd/netlink.h"
-#include "netlink/conntrack.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -50,7 +50,7 @@ static void print(void)
     ck_assert_uint_eq(strlen(page), length);
 }
 
-/* In place of src/netlink/flowtable_flows.c. */
+/* In place of src/conntrack/flowtable_flows.c. */
 static bool flows_known = true;
 
 bool flowtable_flows(struct flowtable_flows *flows)

@@ -94,6 +94,16 @@ static void answer_with_query(void *ctx, struct http *http)
                         none ? "" : "null", http->body));
 }
 
+static void on_service(void *ctx, const struct service *before, const struct service *after)
+{
+    policy_change_service(policy, before, after);
+}
+
+static void on_slice(void *ctx, const struct slice_change *change)
+{
+    policy_change_slice(policy, change);
+}
+
 static void open_server(char letter)
 {
     static const struct options options = {.flags = (char *)"a=b\nc=\n", .profiling = true};
@@ -123,6 +133,8 @@ static void set_up(void)
     script_show_log(LOG_LEVEL_WARN);
     loop = ev_loop_new(EVFLAG_AUTO);
     caches_init(&caches, &cache_ops);
+    caches.ops.service_changed = on_service;
+    caches.ops.slice_changed = on_slice;
     policy =
         policy_new(&(struct policy_config){.caches = &caches, .tables = {tables[0], tables[1]}});
     state = (struct snapshot){.policy = policy,
@@ -247,7 +259,7 @@ COMMAND(daemon)
     }
 }
 
-/* In place of src/netlink/flowtable_flows.c. */
+/* In place of src/conntrack/flowtable_flows.c. */
 static bool many_flows, no_flows, unknown_flows;
 
 bool flowtable_flows(struct flowtable_flows *flows)

@@ -7,7 +7,6 @@
 #include "cache_script.h"
 #include "facts.h"
 #include "fake_flows.h"
-#include "kube-nftd/netlink.h"
 
 #include <linux/in.h>
 
@@ -368,8 +367,13 @@ static void on_health_check(struct health *health, const char *service_id, enum 
 {
     ck_assert_ptr_eq(health, &facts);
     char *about = xasprintf("%s %s check", service_id, family_name(family));
-    vec_push(&ops, xasprintf("%s %u: %zu", about, port, local_ready));
-    facts_set(&facts, about, port ? xasprintf("%u: %zu", port, local_ready) : NULL);
+    char *op = xasprintf("%s %u: %zu", about, port, local_ready);
+    const bool known =
+        facts_set(&facts, about, port ? xasprintf("%u: %zu", port, local_ready) : NULL);
+    if (port || known)
+        vec_push(&ops, op);
+    else
+        free(op);
 }
 
 bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id)
@@ -459,6 +463,16 @@ static void make_policy(size_t most_endpoints, bool flowtable)
     policy = policy_new(&config);
 }
 
+static void on_service(void *ctx, const struct service *before, const struct service *after)
+{
+    policy_change_service(policy, before, after);
+}
+
+static void on_slice(void *ctx, const struct slice_change *change)
+{
+    policy_change_slice(policy, change);
+}
+
 static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
 {
     policy_set_service_cidrs(policy, family, ranges);
@@ -467,6 +481,8 @@ static void on_service_cidrs(void *ctx, enum family family, const range_vec *ran
 static void set_up(void)
 {
     struct caches_ops caches_ops = cache_ops;
+    caches_ops.service_changed = on_service;
+    caches_ops.slice_changed = on_slice;
     caches_ops.covered = on_service_cidrs;
     caches_init(&caches, &caches_ops);
     make_policy(0, false);
@@ -632,7 +648,7 @@ static size_t leading_to(const char *address)
 }
 
 /* "PORTION TIMES": syncs so much, so often (0: until all is done); how many operations were passed
- * on, never much more than a portion of each of four queues; with how many source ranges. */
+ * on, never much more than a portion for two stages of each level; with how many source ranges. */
 COMMAND(some)
 {
     size_t most = (size_t)atoi(script_word(&words)), operations = 0, ranges = 0;

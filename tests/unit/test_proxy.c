@@ -5,6 +5,7 @@
 #include "serve/pages.h"
 #include "table/element.h"
 
+#include "facts.h"
 #include "fake_clock.h"
 #include "fake_flows.h"
 #include "fake_health.h"
@@ -27,6 +28,7 @@ static struct {
 } times[FAMILY_COUNT]; /* as last shown */
 
 static struct fake_flows flows;
+static struct facts checks;
 static VEC(struct frontend) stale[FAMILY_COUNT]; /* not yet deleted, or skipped */
 static flow_not_applied_fn not_applied[FAMILY_COUNT];
 static const void *not_applied_ctx[FAMILY_COUNT];
@@ -37,6 +39,15 @@ void receive(char *about, char *what)
         fprintf(script_out(), "%s %s\n", about, what ? what : "gone");
     free(about);
     free(what);
+}
+
+void receive_check(char *about, char *what)
+{
+    const bool known = facts_set(&checks, xstrdup(about), xstrdup(what));
+    if (what || known)
+        receive(about, what);
+    else
+        free(about);
 }
 
 /* Not written where there are many. */
@@ -131,6 +142,7 @@ static void restart(void)
     struct error err = {0};
     proxy_free(proxy);
     fake_flows_clear(&flows);
+    facts_clear(&checks);
     begun = clock_realtime();
     proxy = proxy_new(&config, &err);
     ck_assert_msg(proxy, "%s", err.text);
@@ -163,6 +175,7 @@ static void tear_down(void)
     proxy_free(proxy);
     proxy = NULL;
     fake_flows_clear(&flows);
+    facts_clear(&checks);
     for (int i = 0; i < FAMILY_COUNT; i++)
         vec_free(&stale[i]);
     nft_socket_close(kernel);

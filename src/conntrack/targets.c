@@ -1,59 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Frontends lead to service ports, and both can change. A change of either is
- *
- *     flow_cleaner_set, _set_port    pending
- *     flow_cleaner_run               applied, a scan is due
- *     on_scan_timer                  being scanned for
- *     end_scan                       done, unless another scan is due
- *
- * From its application on, flows are judged by it; while it is pending, those that are judged for
- * another reason have to be stale both with and without it.
- *
- * If a scan found an untranslated flow, more scans follow for some time: an answer in flight when
- * the entry was deleted creates a new one.
- */
-#include "kube-nftd/netlink.h"
+#include "targets.h"
 
-#include "conntrack.h"
-
-#include <errno.h>
-#include <ev.h>
 #include <linux/in.h>
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Time for packets in flight under the old rules to reach the conntrack table. */
-#define FLIGHT_SECONDS 0.01
 /* Limit of repeated scans for a frontend after findings; the delay doubles each time. */
 #define RECHECKS 5
 #define RECHECK_SECONDS 0.1
-/* The next scan waits as long as the last one took, up to this limit, so that constant changes do
- * not use a whole CPU. */
-#define PAUSE_LIMIT 1.0
-/* Delay after a failed scan, doubled per failure in a row. */
-#define WAIT_FIRST 1.0
-#define WAIT_MOST 30.0
-/* Restarts of an interrupted scan. */
-#define RETRIES 5
-/* The kernel filters if the table is this small, or has at most this many entries per UDP flow of
- * the family: see conntrack.h. */
-#define FEW_ENTRIES 4096
-#define ENTRIES_A_FLOW 8
-
-/* A frontend or service port. */
-struct target {
-    struct hash_link link; /* by frontend, or id */
-    bool is_port;
-    bool is_pending;
-    bool is_active; /* a scan is due or running: flows are judged by what is applied */
-    bool scanned;   /* by the running scan */
-    bool found;     /* an untranslated flow */
-    unsigned rechecks;
-    double due; /* earliest time of a scan; 0: none is due */
-};
-
-typedef VEC(struct target *) target_vec;
 
 struct port_target {
     struct target target;
@@ -70,36 +24,6 @@ struct frontend_target {
     struct frontend frontend;
     struct port_target *applied, *desired; /* NULL: no service has it; the same unless pending */
 };
-
-/* The state of a family. */
-struct targets {
-    struct hash_table frontends, ports;
-    target_vec pending, active;
-    double due;                      /* the earliest of the active ones; 0: none is due */
-    uint64_t flows;                  /* counted by the last scan */
-    flow_not_applied_fn not_applied; /* may be NULL */
-    const void *ctx;
-    struct flow_cleaner_stats stats;
-};
-
-struct flow_cleaner {
-    struct ev_loop *loop;
-    struct conntrack *conntrack;
-    struct targets targets[FAMILY_COUNT];
-    double wait;       /* backoff after failures in a row; 0: the last scan succeeded */
-    double rest_until; /* no scan starts earlier; clock_monotonic() */
-    ev_timer timer;    /* starts the next scan */
-    ev_io io;
-    /* The running scan. */
-    bool scanning;
-    enum family family;
-    double begin;
-    bool tcp; /* one of the targets that it is for is of TCP */
-    unsigned retries;
-    uint64_t flows; /* seen by this attempt */
-};
-
-/* ---- targets ---- */
 
 static struct hash_key frontend_key(const struct hash_link *link)
 {
@@ -174,9 +98,8 @@ static void lead_to(struct targets *targets, struct port_target **at, struct por
         forget_if_unused(targets, &before->target);
 }
 
-void flow_cleaner_set(struct flow_cleaner *c, const struct frontend *frontend, uint32_t id)
+void targets_set(struct targets *targets, const struct frontend *frontend, uint32_t id)
 {
-    struct targets *targets = &c->targets[frontend->family];
     struct frontend_target *target = find_frontend(targets, frontend);
     struct port_target *port = id ? find_port(targets, id) : NULL;
     if (target && target->desired == port)
@@ -198,10 +121,8 @@ static bool has_backends(const struct port_target *port, const struct backend *b
     return known->n == n && (n == 0 || memcmp(known->v, backends, n * sizeof(*backends)) == 0);
 }
 
-void flow_cleaner_set_port(struct flow_cleaner *c, enum family family, uint32_t id,
-                           const struct backend *in_use, size_t n)
+void targets_set_port(struct targets *targets, uint32_t id, const struct backend *in_use, size_t n)
 {
-    struct targets *targets = &c->targets[family];
     struct port_target *port = find_port(targets, id);
     if (port && has_backends(port, in_use, n))
         return;
@@ -217,9 +138,8 @@ void flow_cleaner_set_port(struct flow_cleaner *c, enum family family, uint32_t 
     mark_pending(targets, &port->target);
 }
 
-void flow_cleaner_remove_port(struct flow_cleaner *c, enum family family, uint32_t id)
+void targets_remove_port(struct targets *targets, uint32_t id)
 {
-    struct targets *targets = &c->targets[family];
     struct port_target *port = find_port(targets, id);
     if (!port)
         return;
@@ -262,7 +182,7 @@ static struct frontend_target *frontend_at(const struct targets *targets,
 /* An untranslated flow may be an answer to a client whose own entry is gone: conntrack takes the
  * client's next packet as a reply to it and does not translate it. So if its destination is not a
  * target, its original source is checked. */
-static bool is_stale(const struct targets *targets, const struct conntrack_flow *flow)
+bool targets_flow_is_stale(const struct targets *targets, const struct conntrack_flow *flow)
 {
     const struct backend *server = &flow->reply.source;
     bool translated = !backend_equal(&flow->original.destination, server);
@@ -283,40 +203,20 @@ static bool is_stale(const struct targets *targets, const struct conntrack_flow 
     return true;
 }
 
-/* ---- a scan ---- */
+/* ---- scans ---- */
 
-static void schedule(struct flow_cleaner *c)
+bool targets_begin_scan(struct targets *targets, double time)
 {
-    double due = clock_earlier(c->targets[FAMILY_IPV4].due, c->targets[FAMILY_IPV6].due);
-    if (c->scanning || due == 0)
-        return;
-    ev_now_update(c->loop);
-    ev_timer_stop(c->loop, &c->timer);
-    ev_timer_set(&c->timer, fmax(fmax(due, c->rest_until) - clock_monotonic(), 0), 0);
-    ev_timer_start(c->loop, &c->timer);
-}
-
-static void on_flow(void *ctx, const struct conntrack_flow *flow)
-{
-    struct flow_cleaner *c = ctx;
-    c->flows++;
-    if (is_stale(&c->targets[c->family], flow))
-        conntrack_delete(c->conntrack, flow);
-}
-
-static int start_reading(struct flow_cleaner *c, struct error *err)
-{
-    const uint64_t last = c->targets[c->family].flows;
-    uint32_t entries;
-    c->flows = 0;
-    if (conntrack_count(c->conntrack, &entries, err))
-        return -1;
-    bool filtered = entries <= FEW_ENTRIES || last >= entries / ENTRIES_A_FLOW;
-    if (conntrack_scan_begin(c->conntrack, c->family, filtered, c->tcp, on_flow, c, err))
-        return -1;
-    ev_io_set(&c->io, conntrack_scan_fd(c->conntrack), EV_READ);
-    ev_io_start(c->loop, &c->io);
-    return 0;
+    bool tcp = false;
+    targets->due = 0;
+    vec_each (&targets->active, it) {
+        struct target *target = *it;
+        target->scanned = target->due > 0 && target->due <= time;
+        if (target->scanned)
+            target->due = 0;
+        tcp = tcp || (target->scanned && is_tcp(target));
+    }
+    return tcp;
 }
 
 /* Decides what follows a scan for @target. @seen: the scan read the table. */
@@ -330,9 +230,9 @@ static void end_scan_for(struct target *target, bool seen, double now)
     target->is_active = target->due > 0;
 }
 
-static void end_scans(struct targets *targets, bool seen)
+void targets_end_scan(struct targets *targets, bool seen)
 {
-    const double now = clock_monotonic(); /* one for all: see flow_cleaner_run() */
+    const double now = clock_monotonic(); /* one for all: see targets_apply() */
     size_t n = 0;
     vec_each (&targets->active, it) {
         struct target *target = *it;
@@ -349,102 +249,7 @@ static void end_scans(struct targets *targets, bool seen)
         vec_clear_few(&targets->active);
 }
 
-static void count_and_log(struct flow_cleaner *c, const struct error *err)
-{
-    struct targets *targets = &c->targets[c->family];
-    struct flow_cleaner_stats *stats = &targets->stats;
-    const struct conntrack_deletions done = conntrack_take_deletions(c->conntrack);
-    const char *family = family_name(c->family);
-    const double seconds = clock_monotonic() - c->begin;
-    stats->deleted += done.deleted;
-    stats->failed_deletions += done.failed;
-    if (err->text || c->retries > RETRIES) {
-        stats->failed_scans++;
-    } else {
-        stats->scans++;
-        stats->total_scan_seconds += seconds;
-        histogram_add(&stats->scan_seconds, seconds);
-        targets->flows = c->flows;
-        log_debug(2, "conntrack", "family=%s scanned flows=%llu deleted=%llu seconds=%.3f", family,
-                  (unsigned long long)c->flows, (unsigned long long)done.deleted, seconds);
-    }
-    if (err->text && c->wait > 0)
-        return; /* logged before */
-    if (err->text)
-        log_warn("conntrack", "family=%s cannot scan for stale UDP flows: %s; retrying", family,
-                 err->text);
-    else if (c->retries > RETRIES)
-        log_warn("conntrack",
-                 "family=%s every scan of the conntrack table was interrupted in %d tries; some "
-                 "stale UDP flows may remain",
-                 family, RETRIES + 1);
-    if (done.failed > 0)
-        log_warn("conntrack", "family=%s cannot delete stale UDP flows flows=%llu: %s", family,
-                 (unsigned long long)done.failed, strerror(done.first_errno));
-}
-
-static void end_scan(struct flow_cleaner *c, struct error *err)
-{
-    struct targets *targets = &c->targets[c->family];
-    const double seconds = clock_monotonic() - c->begin;
-    c->scanning = false;
-    end_scans(targets, !err->text);
-    count_and_log(c, err);
-    c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
-    c->rest_until = clock_monotonic() + FLIGHT_SECONDS + fmin(seconds, PAUSE_LIMIT) + c->wait;
-    error_clear(err);
-    schedule(c);
-}
-
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
-{
-    struct flow_cleaner *c = io->data;
-    struct error err = {0};
-    (void)revents;
-    enum conntrack_progress progress = conntrack_scan_step(c->conntrack, &err);
-    if (progress == CONNTRACK_MORE)
-        return;
-    ev_io_stop(loop, &c->io);
-    conntrack_scan_end(c->conntrack);
-    if (progress == CONNTRACK_INTERRUPTED && c->retries++ < RETRIES && start_reading(c, &err) == 0)
-        return;
-    end_scan(c, &err);
-}
-
-/* Scans the family that is due first, for all of its targets that are due. */
-static void on_scan_timer(struct ev_loop *loop, ev_timer *timer, int revents)
-{
-    struct flow_cleaner *c = timer->data;
-    struct error err = {0};
-    (void)loop;
-    (void)revents;
-    double ipv4 = c->targets[FAMILY_IPV4].due, ipv6 = c->targets[FAMILY_IPV6].due;
-    c->family = clock_earlier(ipv4, ipv6) == ipv4 ? FAMILY_IPV4 : FAMILY_IPV6;
-    struct targets *targets = &c->targets[c->family];
-    c->begin = fmax(clock_monotonic(), targets->due);
-    targets->due = 0;
-    c->tcp = false;
-    vec_each (&targets->active, it) {
-        struct target *target = *it;
-        target->scanned = target->due > 0 && target->due <= c->begin;
-        if (target->scanned)
-            target->due = 0;
-        c->tcp = c->tcp || (target->scanned && is_tcp(target));
-    }
-    c->scanning = true;
-    c->retries = 0;
-    if (start_reading(c, &err))
-        end_scan(c, &err);
-}
-
-/* ---- the cleaner ---- */
-
-void flow_cleaner_skip(struct flow_cleaner *c, enum family family, flow_not_applied_fn fn,
-                       const void *ctx)
-{
-    c->targets[family].not_applied = fn;
-    c->targets[family].ctx = ctx;
-}
+/* ---- applying ---- */
 
 static bool is_not_applied(const struct targets *targets, const struct target *target)
 {
@@ -497,9 +302,8 @@ static void apply(struct targets *targets, struct target *target, double due)
     target->is_active = true;
 }
 
-void flow_cleaner_run(struct flow_cleaner *c, enum family family)
+void targets_apply(struct targets *targets)
 {
-    struct targets *targets = &c->targets[family];
     /* One time for all of them, so that one scan is for all. */
     const double due = clock_monotonic() + FLIGHT_SECONDS;
     size_t skipped = 0;
@@ -512,48 +316,14 @@ void flow_cleaner_run(struct flow_cleaner *c, enum family family)
     targets->pending.n = skipped;
     if (skipped == 0)
         vec_clear_few(&targets->pending);
-    schedule(c);
 }
 
-struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err)
+void targets_clear(struct targets *targets)
 {
-    struct conntrack *conntrack = conntrack_open(err);
-    if (!conntrack)
-        return NULL;
-    struct flow_cleaner *c = xcalloc(1, sizeof(*c));
-    c->loop = loop;
-    c->conntrack = conntrack;
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        c->targets[family].stats.scan_seconds.buckets = &histogram_exponential;
-    ev_init(&c->timer, on_scan_timer);
-    ev_init(&c->io, on_readable);
-    /* Other events of a loop iteration go first. */
-    ev_set_priority(&c->io, EV_MINPRI);
-    c->timer.data = c->io.data = c;
-    return c;
-}
-
-void flow_cleaner_free(struct flow_cleaner *c)
-{
-    if (!c)
-        return;
-    ev_timer_stop(c->loop, &c->timer);
-    ev_io_stop(c->loop, &c->io);
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        struct targets *targets = &c->targets[family];
-        hash_table_each (&targets->frontends, struct frontend_target, frontend)
-            free_frontend(targets, frontend);
-        hash_table_each (&targets->ports, struct port_target, port)
-            free_port(targets, port);
-        vec_free(&targets->pending);
-        vec_free(&targets->active);
-    }
-    conntrack_close(c->conntrack);
-    free(c);
-}
-
-const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *c,
-                                                    enum family family)
-{
-    return &c->targets[family].stats;
+    hash_table_each (&targets->frontends, struct frontend_target, frontend)
+        free_frontend(targets, frontend);
+    hash_table_each (&targets->ports, struct port_target, port)
+        free_port(targets, port);
+    vec_free(&targets->pending);
+    vec_free(&targets->active);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How many connections flowtables forward: the kernel does not count them, but marks their entries.
  */
-#include "kube-nftd/netlink.h"
+#include "kube-nftd/conntrack.h"
 
-#include "conntrack.h"
+#include "kube-nftd/netlink.h"
+#include "scan.h"
 
 #include <errno.h>
 #include <linux/netfilter.h>

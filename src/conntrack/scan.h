@@ -10,8 +10,8 @@
  * (0.3 us per entry; 2.5 us unfiltered). In a nearly empty table, one step visits all buckets (50
  * ns each).
  */
-#ifndef KUBE_NFTD_NETLINK_CONNTRACK_H
-#define KUBE_NFTD_NETLINK_CONNTRACK_H
+#ifndef KUBE_NFTD_CONNTRACK_SCAN_H
+#define KUBE_NFTD_CONNTRACK_SCAN_H
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/net.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "conntrack.h"
+#include "scan.h"
 
 #include "kube-nftd/netlink.h"
 
