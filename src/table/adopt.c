@@ -28,7 +28,7 @@ static void forget_entry(void *ctx, void *item)
         if (port->affinity && !port_is_affine(port) && !entry->quarantined)
             affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
         port_release_list(rs, port, 0);
-        entry->trimming = entry->trim = false;
+        entry->queued = entry->trim = false;
         port->found_classes = 0;
     }
     ruleset_mark_dirty(rs, entry);
@@ -39,7 +39,8 @@ static void forget_entry(void *ctx, void *item)
 /* After all entries. */
 static void forget_others(struct ruleset *rs)
 {
-    vec_clear(&rs->trims);
+    vec_clear(&rs->steps);
+    rs->growing = false;
     source_lists_forget(&rs->lists, &rs->plain);
     plain_forget_applied(&rs->plain);
     instances_clear(&rs->instances);

@@ -224,7 +224,7 @@ static inline int try_commit(struct commit_stats *stats)
     return result;
 }
 
-/* All portions of a new table. */
+/* All portions of a new table, and all steps of service ports that grow. */
 static inline struct commit_stats commit(void)
 {
     struct commit_stats all = {.bytes = 0}, stats;
@@ -234,7 +234,7 @@ static inline struct commit_stats commit(void)
         all.elements_added += stats.elements_added;
         all.elements_deleted += stats.elements_deleted;
         all.bytes += stats.bytes;
-    } while (ruleset_is_filling(ruleset));
+    } while (ruleset_is_filling(ruleset) || ruleset->growing);
     ck_assert(!ruleset_needs_commit(ruleset, now));
     return all;
 }
