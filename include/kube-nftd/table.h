@@ -50,8 +50,9 @@ struct ruleset_config {
     bool owned;            /* create the table with an owner: other programs cannot change it */
     uint32_t dump_most;    /* with more slots, a read-back fetches them by key; 0: the number from
                             * which that is faster */
-    uint32_t portion;      /* a new table gets about so many elements at once; 0: those of some 30
+    uint32_t portion;      /* a commit has about so many elements that can wait; 0: those of some 10
                             * milliseconds */
+    uint32_t most_added;   /* slots that a service port gets at once; 0: as many as a slice has */
     uint32_t most_numbers; /* of service ports; 0: as many as the table can have */
     /* Called for each UDP frontend of an adopted table that is no longer desired: its flows are
      * stale once it is deleted. May be NULL. */

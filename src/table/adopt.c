@@ -28,7 +28,7 @@ static void forget_entry(void *ctx, void *item)
         if (port->affinity && !port_is_affine(port) && !entry->quarantined)
             affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
         port_release_list(rs, port, 0);
-        entry->trimming = entry->trim = false;
+        entry->queued = entry->trim = false;
         port->found_classes = 0;
     }
     ruleset_mark_dirty(rs, entry);
@@ -39,9 +39,10 @@ static void forget_entry(void *ctx, void *item)
 /* After all entries. A new table may accept what the previous one rejected. */
 static void forget_others(struct ruleset *rs)
 {
-    if (!rs->adoption.ours)
+    if (rs->has_applied && !rs->adoption.ours)
         quarantine_retry(rs, INFINITY);
-    vec_clear(&rs->trims);
+    vec_clear(&rs->steps);
+    rs->growing = false;
     source_lists_forget(&rs->lists, &rs->plain);
     plain_forget_applied(&rs->plain);
     instances_clear(&rs->instances);
@@ -104,11 +105,12 @@ static void read_or_make(struct ruleset *rs)
     finish(rs, rs->adoption.exists ? TABLE_REPLACED : TABLE_MISSING);
 }
 
+/* After a commit that failed, entries have plans, although nothing may be applied. */
 static void forget_applied(struct ruleset *rs, bool ours)
 {
     rs->adoption.ours = ours;
     rs->adoption.ports = false;
-    if (rs->has_applied)
+    if (rs->has_applied || rs->adopted)
         enter(rs, ADOPTION_FORGET);
     else
         read_or_make(rs);

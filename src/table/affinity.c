@@ -79,9 +79,8 @@ static void desire(struct affinity *affinity, enum family family, struct plain_e
     vec_push(&affinity->numbers, (struct affinity_number){*backend, value, local});
 }
 
-static void desire_all(struct affinity *affinity, enum family family,
-                       struct plain_elements *elements, uint32_t port,
-                       const struct backends *backends, bool local)
+void affinity_add(struct affinity *affinity, enum family family, struct plain_elements *elements,
+                  uint32_t port, const struct backends *backends, bool local)
 {
     for (size_t i = 0; i < backends->n; i++)
         desire(affinity, family, elements, port, &backends->v[i], local);
@@ -110,8 +109,8 @@ void affinity_hold(struct affinity *affinity, enum family family, struct plain_e
 {
     const size_t n_before = affinity->numbers.n;
     /* Acquire before release: remaining backends keep their numbers. */
-    desire_all(affinity, family, elements, port, all, false);
-    desire_all(affinity, family, elements, port, local, true);
+    affinity_add(affinity, family, elements, port, all, false);
+    affinity_add(affinity, family, elements, port, local, true);
     drop_first(affinity, family, elements, n_before);
     affinity->current = !affinity->full;
     affinity->full = affinity->full && n_before == 0;
@@ -143,6 +142,20 @@ void affinity_change(struct affinity *affinity, enum family family, struct plain
         desire(affinity, family, elements, port, backend, local);
     vec_free(&went);
     vec_free(&came);
+}
+
+void affinity_release_new(struct affinity *affinity, enum family family,
+                          struct plain_elements *elements)
+{
+    size_t n = 0;
+    vec_each (&affinity->numbers, number) {
+        const struct key by_value = key_of_number(number->value);
+        if (plain_find(elements, set_by_value(number->local), &by_value)->applied)
+            affinity->numbers.v[n++] = *number;
+        else
+            drop(family, elements, number);
+    }
+    affinity->numbers.n = n;
 }
 
 void affinity_release(struct affinity *affinity, enum family family,

@@ -19,8 +19,9 @@ struct affinity_number {
     bool local; /* in the local part */
 };
 
-/* Elements of a number, at most. */
+/* Elements of a number, at most; and of a slot with it. */
 #define AFFINITY_ELEMENTS 2
+#define SLOT_ELEMENTS (1 + AFFINITY_ELEMENTS)
 
 /* Allocated only for ports that need it. Starts zeroed. */
 struct affinity {
@@ -28,7 +29,7 @@ struct affinity {
     uint32_t identity;                   /* see struct port_route */
     uint32_t last;                       /* the last B assigned */
     bool full;                           /* no B was left, and none was released since */
-    bool current;                        /* each desired backend has one, and no other */
+    bool current;                        /* each backend that is planned has one, and no other */
     VEC(struct affinity_number) numbers; /* those with desired elements */
 };
 
@@ -47,10 +48,18 @@ static inline uint32_t affinity_value(const struct affinity *affinity)
 void affinity_hold(struct affinity *affinity, enum family family, struct plain_elements *elements,
                    uint32_t port, const struct backends *all, const struct backends *local);
 
+/** Assigns numbers to backends that are added to a part. */
+void affinity_add(struct affinity *affinity, enum family family, struct plain_elements *elements,
+                  uint32_t port, const struct backends *backends, bool local);
+
 /** Assigns numbers to backends that come to a part, and releases those of others. Costs as much as
  * the changes, plus one scan of the numbers. Only while affinity->current, and not full. */
 void affinity_change(struct affinity *affinity, enum family family, struct plain_elements *elements,
                      uint32_t port, const struct backend_change *changes, size_t n, bool local);
+
+/** Releases the numbers that the kernel does not have yet. */
+void affinity_release_new(struct affinity *affinity, enum family family,
+                          struct plain_elements *elements);
 
 /** Releases up to @most numbers. */
 void affinity_release(struct affinity *affinity, enum family family,

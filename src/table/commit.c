@@ -17,7 +17,7 @@
 
 double ruleset_trim_time(const struct ruleset *rs)
 {
-    return clock_earlier(rs->trims.n ? rs->trim_time : 0,
+    return clock_earlier(rs->steps.n ? rs->step_time : 0,
                          rs->lists.unused.n ? rs->lists.trim_time : 0);
 }
 
@@ -37,68 +37,6 @@ bool ruleset_needs_commit(const struct ruleset *rs, double now)
     const double due = ruleset_due(rs);
     return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
            rs->plain.dirty.n > 0 || (due > 0 && now >= due);
-}
-
-/* ---- trims ---- */
-
-/* @since: when its last leftover fell out of use. */
-static void queue_trim(struct ruleset *rs, struct port_entry *port, double since)
-{
-    port->shrunk_at = since;
-    if (port->entry.trimming)
-        return;
-    port->entry.trimming = true;
-    if (rs->trims.n == 0)
-        rs->trim_time = since + RULESET_TRIM_DELAY;
-    vec_push(&rs->trims, port);
-}
-
-/* Marks @port dirty, to delete up to @most of its leftovers. Returns how many. */
-static size_t begin_trim(struct ruleset *rs, struct port_entry *port, size_t most)
-{
-    port->entry.trimming = false;
-    port->trimmed = !port->entry.dirty;
-    ruleset_mark_dirty(rs, &port->entry);
-    port->entry.trim = port->entry.dirty;
-    return port->entry.trim ? ruleset_begin_trim(rs, port, (uint32_t)most) : 0;
-}
-
-/* Trims commit at most once per RULESET_TRIM_DELAY, but what is left after TRIM_PIECE goes on in
- * the next turn. */
-static void begin_trims(struct ruleset *rs, double now)
-{
-    size_t n = 0, left = TRIM_PIECE;
-    if (rs->trims.n == 0 || now < rs->trim_time)
-        return;
-    rs->trim_time = now + RULESET_TRIM_DELAY;
-    vec_each (&rs->trims, it) {
-        struct port_entry *port = *it;
-        const bool due = now >= port->shrunk_at + RULESET_TRIM_DELAY;
-        if (due && left > 0) {
-            left -= begin_trim(rs, port, left);
-            continue;
-        }
-        rs->trims.v[n++] = port;
-        if (due)
-            rs->trim_time = now;
-    }
-    rs->trims.n = n;
-}
-
-/* Queues a trim if something of a port is left, or frees the port if it is unused. */
-static void finish_port(struct ruleset *rs, struct port_entry *port, bool goes_on, double now)
-{
-    const bool in_use = port->entry.desired || port->refs > 0 || port->led[PART_ALL] > 0 ||
-                        port->led[PART_LOCAL] > 0;
-    if (port->entry.dirty || port->entry.quarantined)
-        return;
-    if (port_leftovers(port) > 0) {
-        queue_trim(rs, port, goes_on ? port->shrunk_at : now);
-        if (goes_on)
-            rs->trim_time = now;
-    } else if (!in_use && !port->entry.trimming) {
-        ruleset_free_entry(rs, &port->entry);
-    }
 }
 
 /* ---- applied state ---- */
@@ -129,10 +67,11 @@ static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
 {
     const bool trims_on = entry->trim && as_port(entry)->trimmed;
     entry_clean(entry);
-    quarantine_end(rs, entry);
+    if (!entry->is_port || !port_grows(as_port(entry)))
+        quarantine_end(rs, entry);
     if (entry->is_port) {
         as_port(entry)->renumbered = false;
-        finish_port(rs, as_port(entry), trims_on, now);
+        steps_finish(rs, as_port(entry), trims_on, now);
     } else if (!entry->desired) {
         ruleset_free_entry(rs, entry);
     }
@@ -147,7 +86,7 @@ static bool slots_change(const struct port_entry *port, enum port_part which)
     for (uint32_t i = emptied.from; i < emptied.to; i++)
         if (!slot_is_empty(&slots->slots[i]))
             return true;
-    return slots->change->plan.moves.n + slots_added(slots) > 0;
+    return slots->change->plan.moves.n + slots_missing(slots) > 0;
 }
 
 bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now)
@@ -155,7 +94,7 @@ bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now
     struct port_entry *port = entry->is_port ? as_port(entry) : as_frontend(entry)->port;
     if (!entry->desired || entry->quarantined || !port || !port->number)
         return false;
-    ruleset_plan_entry(rs, entry);
+    ruleset_plan_entry(rs, entry, ruleset_most_added(rs));
     for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
         if (entry_applied(set, entry) != entry_desired(set, entry))
             return false;
@@ -174,7 +113,7 @@ static void finish_port_before(struct ruleset *rs, const struct difference *diff
     if (difference->set == SET_SERVICES && difference->applied)
         port = ruleset_port_of_number(rs, port_of_value(difference->applied));
     if (port)
-        finish_port(rs, port, false, now);
+        steps_finish(rs, port, false, now);
 }
 
 static void add_new_instances(struct ruleset *rs)
@@ -258,7 +197,7 @@ static int commit_instances(struct ruleset *rs, struct nft_socket *socket, bool 
 static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly,
                       struct commit_stats *stats, struct error *err)
 {
-    ruleset_plan(rs);
+    ruleset_plan(rs, rs->state == TABLE_REPLACED ? SIZE_MAX : ruleset_most_added(rs));
     if (singly)
         quarantine_sort_dirty(rs);
     ruleset_find_differences(rs);
@@ -320,7 +259,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
         portions_begin(rs);
     rs->filling = rs->portions.left;
     portions_next(rs);
-    begin_trims(rs, now);
+    steps_begin(rs, now);
     source_lists_trim(&rs->lists, &rs->plain, now);
     /* Just before the first attempt to replace it, to keep the interval short. */
     if (is_replaced && !rs->has_shadows)
@@ -332,7 +271,9 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
         if (result == 0)
             apply(rs, now);
     } while (result == 0 && numbers_hand_out(rs));
+    rs->portions.left = rs->portions.left || (rs->filling && rs->growing);
     if (result) {
+        steps_failed(rs);
         /* Else it is read back before the next attempt. */
         if (!rs->batch.short_of_memory)
             ruleset_enter(rs, TABLE_UNKNOWN);

@@ -38,6 +38,8 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
     if (route->n_local > 0 || port->local)
         set_slots(port, PART_LOCAL, route->local_backends, route->n_local);
     rs->stats.limited[LIMIT_ENDPOINTS] += port->excess;
+    if (port->entry.dirty && !route->affinity_timeout && port->affinity && port->affinity->timeout)
+        affinity_release_new(port->affinity, rs->family, &rs->plain);
     if (route->affinity_timeout || port->affinity) {
         port_affinity(port)->timeout = route->affinity_timeout;
         port->affinity->identity = route->identity;
@@ -103,9 +105,11 @@ bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_rout
     if (!port || !port->entry.desired || port->entry.rejection ||
         !affinity_follows(port->affinity) || (change->n_local > 0 && !port->local))
         return false;
-    enum slots_verdict verdict = slots_try_change(&port->all, change->backends, change->n_backends);
+    const size_t most = ruleset_most_added(rs);
+    enum slots_verdict verdict =
+        slots_try_change(&port->all, change->backends, change->n_backends, most);
     if (verdict == SLOTS_CHANGED && port->local)
-        verdict = slots_try_change(port->local, change->local_backends, change->n_local);
+        verdict = slots_try_change(port->local, change->local_backends, change->n_local, most);
     if (verdict == SLOTS_MISTAKEN)
         log_mistake(rs, port);
     if (verdict == SLOTS_CHANGED) {

@@ -95,7 +95,7 @@ static void print_entry(struct dump *d, enum table_set set, const struct entry *
 {
     if (set_owner(set) == OWNER_SLOTS) {
         const struct slot_table *slots = port_slots(as_port(entry), part_of_set(set));
-        for (uint32_t i = 0; slots && i < slots_added(slots); i++) {
+        for (uint32_t i = 0; slots && i < slots->n_added; i++) {
             const struct key key = entry_key(set, entry, i);
             const struct key value = value_of_backend(d->rs->family, &slots->change->plan.added[i]);
             print_element(d, set, key.bytes, value.bytes);
@@ -190,7 +190,7 @@ static instance_vec plan(struct ruleset *rs)
 {
     instance_vec instances = {0};
     ruleset_sort_dirty(rs); /* before planning: affinity numbers follow this order */
-    ruleset_plan(rs);
+    ruleset_plan(rs, SIZE_MAX);
     ruleset_sort_dirty(rs); /* service ports are now numbered */
     if (rs->plain.dirty.n)
         qsort(rs->plain.dirty.v, rs->plain.dirty.n, sizeof(*rs->plain.dirty.v), compare_plain);

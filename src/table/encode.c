@@ -156,8 +156,8 @@ static void encode_new_slots(struct ruleset *rs, enum table_set set)
         vec_each (&plan->moves, move)
             if (slot_is_empty(&slots->slots[move->slot]))
                 slot_element(rs, *it, set, ELEMENT_ADD, move->slot, &move->backend);
-        for (size_t i = 0; i < slots_added(slots); i++)
-            slot_element(rs, *it, set, ELEMENT_ADD, slots->n_slots + (uint32_t)i, &plan->added[i]);
+        for (uint32_t i = 0; i < slots->n_added; i++)
+            slot_element(rs, *it, set, ELEMENT_ADD, slots->n_slots + i, &plan->added[i]);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Plans slots from the desired state, and the leftovers for trims. */
+/* Plans slots from the desired state, and what is left of them for later steps. */
 #include "state.h"
 #include "template.h"
 
@@ -52,7 +52,7 @@ static bool serves(const struct port_entry *port, const struct frontend_entry *f
 static uint32_t count_desired(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
-    return port_needs(port, which) && slots ? slots->n_desired : 0;
+    return port_needs(port, which) && slots ? slots_count(slots) : 0;
 }
 
 /* A frontend keeps its applied value if its service port is quarantined and the port's applied
@@ -233,23 +233,50 @@ static void request_numbers(struct ruleset *rs)
 
 /* ---- planning ---- */
 
-static struct backends desired_backends(const struct slot_table *slots)
+/* Adds up to @most of the missing slots, in this commit. Returns how many elements that takes. */
+static size_t add_slots(struct ruleset *rs, struct port_entry *port, enum port_part which,
+                        size_t most)
 {
-    return slots ? (struct backends){slots->change ? slots->change->desired : NULL,
-                                     slots->change ? slots->n_desired : 0}
-                 : (struct backends){NULL, 0};
+    struct slot_table *slots = port_slots(port, which);
+    const size_t missing = slots && slots->change ? slots_missing(slots) : 0;
+    if (missing == 0 || most == 0 || !slots->change->planned || slots->n_added > 0)
+        return 0;
+    slots->n_added = (uint32_t)(missing < most ? missing : most);
+    const struct backends added = {slots->change->plan.added, slots->n_added};
+    if (port_is_affine(port) && port->affinity->current) {
+        affinity_add(port->affinity, rs->family, &rs->plain, port->number, &added,
+                     which == PART_LOCAL);
+        port->affinity->current = !port->affinity->full;
+    }
+    return added.n * port_slot_elements(port);
+}
+
+static void plan_slots(struct ruleset *rs, struct port_entry *port, size_t most_added)
+{
+    for (enum port_part which = 0; which < PARTS; which++) {
+        struct slot_table *slots = port_slots(port, which);
+        if (slots)
+            slots_make_plan(slots);
+        add_slots(rs, port, which, most_added);
+    }
 }
 
 static void plan_affinity(struct ruleset *rs, struct port_entry *port)
 {
     struct affinity *affinity = port->affinity;
+    backend_vec planned[PARTS] = {{0}};
     if (!affinity || !port_is_affine(port) || affinity->current)
         return;
-    port_list_desired(port);
     if (port->adopted && affinity->last == 0) /* records with any B may exist */
         affinity->last = arc4random() & PORT_LOW_MASK;
-    const struct backends all = desired_backends(&port->all), local = desired_backends(port->local);
+    for (enum port_part which = 0; which < PARTS; which++)
+        if (port_slots(port, which))
+            planned[which] = slots_planned(port_slots(port, which));
+    const struct backends all = {planned[PART_ALL].v, planned[PART_ALL].n},
+                          local = {planned[PART_LOCAL].v, planned[PART_LOCAL].n};
     affinity_hold(affinity, rs->family, &rs->plain, port->number, &all, &local);
+    vec_free(&planned[PART_ALL]);
+    vec_free(&planned[PART_LOCAL]);
 }
 
 static bool backends_change(const struct port_entry *port, enum port_part which)
@@ -268,17 +295,15 @@ static void give_up_affinity(struct ruleset *rs, struct port_entry *port)
         affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
 }
 
-void ruleset_plan_entry(struct ruleset *rs, struct entry *entry)
+void ruleset_plan_entry(struct ruleset *rs, struct entry *entry, size_t most_added)
 {
     if (!entry->is_port)
         return;
     struct port_entry *port = as_port(entry);
     source_list_fill(&rs->lists, &rs->plain, port->sources);
-    plan_affinity(rs, port);
     limits_log_excess(rs, port);
-    slots_make_plan(&port->all);
-    if (port->local)
-        slots_make_plan(port->local);
+    plan_slots(rs, port, most_added);
+    plan_affinity(rs, port);
     give_up_affinity(rs, port);
 }
 
@@ -309,13 +334,13 @@ static void plan_counts(struct ruleset *rs, const struct entry *entry)
         ruleset_mark_dirty(rs, &port->entry);
 }
 
-void ruleset_plan(struct ruleset *rs)
+void ruleset_plan(struct ruleset *rs, size_t most_added)
 {
     request_numbers(rs);
-    for (size_t i = 0; i < rs->dirty.n; i++)
+    for (size_t i = 0; i < rs->dirty.n; i++) {
+        ruleset_plan_entry(rs, rs->dirty.v[i], most_added);
         plan_counts(rs, rs->dirty.v[i]);
-    vec_each (&rs->dirty, it)
-        ruleset_plan_entry(rs, *it);
+    }
 }
 
 void ruleset_find_differences(struct ruleset *rs)
@@ -457,7 +482,30 @@ size_t port_leftovers(const struct port_entry *port)
     return n;
 }
 
-/* ---- trims ---- */
+/* ---- steps ---- */
+
+size_t port_slot_elements(const struct port_entry *port)
+{
+    return port_is_affine(port) ? SLOT_ELEMENTS : 1;
+}
+
+bool port_grows(const struct port_entry *port)
+{
+    bool grows = false;
+    for (enum port_part which = 0; which < PARTS; which++) {
+        const struct slot_table *slots = port_slots(port, which);
+        grows = grows || (slots && slots->change && slots->change->planned && slots_missing(slots));
+    }
+    return grows && !port->entry.quarantined;
+}
+
+size_t ruleset_begin_growth(struct ruleset *rs, struct port_entry *port, size_t most)
+{
+    size_t n = 0;
+    for (enum port_part which = 0; which < PARTS; which++)
+        n += add_slots(rs, port, which, (most - n) / port_slot_elements(port));
+    return n;
+}
 
 static uint32_t take(uint32_t *from, size_t most)
 {

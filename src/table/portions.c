@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A table that is made where there was none gets its elements in portions, one a commit, so that
- * the rest of the loop need not wait for all of them. What is to come is set aside, in the order in
- * which packets may meet it:
+ * What can wait goes in portions, one a commit, so that the rest of the loop and changes of others
+ * need not wait for all of it. A table that is made where there was none gets its elements so. What
+ * is to come is set aside, in the order in which packets may meet it:
  *
  *     plain elements, service ports, frontends, cluster IPs
  *
  * What changes meanwhile is in the next commit, as always; a frontend waits for its service port.
+ * In a table that is there, service ports have steps: slots to add, elements to trim.
  */
 #include "state.h"
 
 #include <stdlib.h>
 
-/* In elements: some 30 milliseconds. */
-#define PORTION 16384
 /* Elements of a service port beside its slots. */
 #define PORT_ELEMENTS 2
 
@@ -86,12 +85,19 @@ static void wait_for_ports(struct ruleset *rs)
     rs->dirty.n = n;
 }
 
-static size_t elements_of(const struct entry *entry)
+static size_t slots_at_once(const struct ruleset *rs, const struct slot_table *slots)
+{
+    const size_t most = ruleset_most_added(rs);
+    return !slots ? 0 : slots->n_desired < most ? slots->n_desired : most;
+}
+
+static size_t elements_of(const struct ruleset *rs, const struct entry *entry)
 {
     const struct port_entry *port = as_port(entry);
     if (!entry->is_port)
         return 1;
-    return PORT_ELEMENTS + port->all.n_desired + (port->local ? port->local->n_desired : 0);
+    return PORT_ELEMENTS + port_slot_elements(port) *
+                               (slots_at_once(rs, &port->all) + slots_at_once(rs, port->local));
 }
 
 /* Takes back the next entries, of some @most elements. */
@@ -103,14 +109,14 @@ static size_t take_entries(struct ruleset *rs, size_t most)
         struct entry *entry = portions->entries.v[portions->at];
         entry->aside = false;
         vec_push(&rs->dirty, entry);
-        n += elements_of(entry);
+        n += elements_of(rs, entry);
     }
     return n;
 }
 
 void portions_next(struct ruleset *rs)
 {
-    const size_t most = rs->config.portion ? rs->config.portion : PORTION;
+    const size_t most = ruleset_piece(rs);
     struct portions *portions = &rs->portions;
     if (!portions->left)
         return;
@@ -128,4 +134,95 @@ void portions_end(struct ruleset *rs)
     plain_take_back(&rs->plain, SIZE_MAX, true);
     vec_free(&rs->portions.entries);
     rs->portions = (struct portions){.left = false};
+}
+
+/* ---- steps ----
+ *
+ * What of a service port can wait: slots beyond those that a change adds at once, and elements that
+ * packets no longer reach, for RULESET_TRIM_DELAY. A commit has a piece of it.
+ */
+
+static void queue_step(struct ruleset *rs, struct port_entry *port)
+{
+    if (port->entry.queued)
+        return;
+    port->entry.queued = true;
+    if (rs->steps.n == 0)
+        rs->step_time = port->shrunk_at + RULESET_TRIM_DELAY;
+    vec_push(&rs->steps, port);
+}
+
+static bool can_trim(const struct port_entry *port, double now)
+{
+    return now >= port->shrunk_at + RULESET_TRIM_DELAY;
+}
+
+static bool step_is_due(const struct port_entry *port, double now)
+{
+    return port_grows(port) || can_trim(port, now);
+}
+
+/* Marks @port dirty, to add some of its slots and delete leftovers: up to @most elements. Returns
+ * how many. */
+static size_t begin_step(struct ruleset *rs, struct port_entry *port, size_t most, double now)
+{
+    port->entry.queued = false;
+    const bool changes = port->entry.dirty;
+    ruleset_mark_dirty(rs, &port->entry);
+    if (!port->entry.dirty)
+        return 0;
+    const size_t n = ruleset_begin_growth(rs, port, most);
+    port->trimmed = !changes && n == 0;
+    port->entry.trim = can_trim(port, now);
+    return port->entry.trim ? n + ruleset_begin_trim(rs, port, (uint32_t)(most - n)) : n;
+}
+
+/* Trims commit at most once per RULESET_TRIM_DELAY, but what is left after a piece goes on in the
+ * next turn. */
+void steps_begin(struct ruleset *rs, double now)
+{
+    size_t n = 0, left = ruleset_piece(rs);
+    if (rs->steps.n == 0 || now < rs->step_time)
+        return;
+    rs->step_time = now + RULESET_TRIM_DELAY;
+    rs->growing = false;
+    vec_each (&rs->steps, it) {
+        struct port_entry *port = *it;
+        const bool due = step_is_due(port, now);
+        if (due && left > SLOT_ELEMENTS) {
+            left -= begin_step(rs, port, left, now);
+            continue;
+        }
+        rs->steps.v[n++] = port;
+        rs->growing = rs->growing || port_grows(port);
+        if (due)
+            rs->step_time = now;
+    }
+    rs->steps.n = n;
+}
+
+void steps_failed(struct ruleset *rs)
+{
+    vec_each (&rs->dirty, it)
+        if ((*it)->is_port)
+            as_port(*it)->trimmed = false;
+}
+
+void steps_finish(struct ruleset *rs, struct port_entry *port, bool goes_on, double now)
+{
+    const bool in_use = port->entry.desired || port->refs > 0 || port->led[PART_ALL] > 0 ||
+                        port->led[PART_LOCAL] > 0;
+    const bool grows = port_grows(port);
+    if (port->entry.dirty || port->entry.quarantined)
+        return;
+    rs->growing = rs->growing || grows;
+    if (!goes_on)
+        port->shrunk_at = now;
+    if (grows || port_leftovers(port) > 0) {
+        queue_step(rs, port);
+        if (step_is_due(port, now))
+            rs->step_time = now;
+    } else if (!in_use && !port->entry.queued) {
+        ruleset_free_entry(rs, &port->entry);
+    }
 }

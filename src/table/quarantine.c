@@ -196,11 +196,20 @@ static void blame_list(struct taking *t, struct plain *plain, int why)
         take_plain(t, plain, why);
 }
 
+/* No backend of a service port that stays as applied has a number if one cannot have it. */
+static void drop_numbers(struct taking *t, struct port_entry *port)
+{
+    affinity_release(port->affinity, t->rs->family, &t->rs->plain, SIZE_MAX);
+    t->n++;
+}
+
 static void blame_plain(struct taking *t, struct plain *plain, int why)
 {
     struct port_entry *port = port_of_plain(t->rs, plain);
-    if (port && (port->entry.dirty || port->entry.quarantined))
+    if (port && port->entry.dirty)
         take_entry(t, &port->entry, why);
+    else if (port && port->affinity && plain_comes(plain))
+        drop_numbers(t, port);
     else if (plain_set(plain) == SET_ALLOWED_SOURCES)
         blame_list(t, plain, why);
     else

@@ -219,6 +219,7 @@ static void drop_change(struct slot_table *table)
     slot_plan_clear(&table->change->plan);
     free(table->change);
     table->change = NULL;
+    table->n_added = 0;
 }
 
 static struct backend *copy_of(const struct backend *backends, size_t n)
@@ -275,7 +276,7 @@ void backend_changes_sum(const struct backend_change *changes, size_t n, backend
 }
 
 enum slots_verdict slots_try_change(struct slot_table *table, const struct backend_change *changes,
-                                    size_t n)
+                                    size_t n, size_t most)
 {
     const struct backends old = {table->slots, table->n_slots};
     backend_vec went = {0}, came = {0};
@@ -287,7 +288,7 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
     if (n == 0)
         return SLOTS_CHANGED;
     backend_changes_sum(changes, n, &went, &came);
-    if (table->n_desired + came.n > MAX_BACKENDS + went.n)
+    if (table->n_desired + came.n > smaller(MAX_BACKENDS, table->n_slots + most) + went.n)
         verdict = SLOTS_UNKNOWN;
     else if (went.n > table->n_desired ||
              !slots_rearrange(&old, table->n_desired, &(struct backends){went.v, went.n},
@@ -296,6 +297,7 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
     if (verdict == SLOTS_CHANGED) {
         *get_change(table) = (struct slot_change){.planned = true, .plan = plan};
         table->n_desired += (uint32_t)came.n - (uint32_t)went.n;
+        table->n_added = (uint32_t)slots_missing(table);
     }
     vec_free(&went);
     vec_free(&came);
@@ -304,17 +306,28 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
 
 /* ---- lists and plans ---- */
 
-/* The desired slots, including those of a plan. */
-static backend_vec list_slots(const struct slot_table *table, uint32_t count)
+/* The first @count of the existing slots, with the plan and @n_added of the slots that it adds. */
+static backend_vec list_slots(const struct slot_table *table, uint32_t count, size_t n_added)
 {
-    backend_vec list = {0}, kept = {0};
+    backend_vec list = {0};
     vec_append(&list, table->slots, smaller(count, table->n_slots));
     if (table->change) {
         vec_each (&table->change->plan.moves, move)
             if (move->slot < list.n)
                 list.v[move->slot] = move->backend;
-        vec_append(&list, table->change->plan.added, slots_added(table));
+        vec_append(&list, table->change->plan.added, n_added);
     }
+    return list;
+}
+
+backend_vec slots_planned(const struct slot_table *table)
+{
+    return list_slots(table, table->n_desired, table->n_added);
+}
+
+static backend_vec list_desired(const struct slot_table *table, uint32_t count)
+{
+    backend_vec list = list_slots(table, count, slots_missing(table)), kept = {0};
     vec_each (&list, backend)
         if (!slot_is_empty(backend))
             vec_push(&kept, *backend);
@@ -328,7 +341,7 @@ void slots_list(struct slot_table *table, uint32_t count)
 {
     if (table->change && !table->change->planned)
         return;
-    const backend_vec list = list_slots(table, table->change ? table->n_desired : count);
+    const backend_vec list = list_desired(table, table->change ? table->n_desired : count);
     set_list(table, list.v, list.n);
 }
 
@@ -361,25 +374,37 @@ static void drop_slots(struct slot_table *table, struct slot_range range)
         memset(table->slots + range.from, 0, (range.to - range.from) * sizeof(*table->slots));
 }
 
+/* Appends the first @n of those that the plan adds. */
+static void append_slots(struct slot_table *table, struct slot_plan *plan, uint32_t n)
+{
+    const size_t missing = slots_missing(table), size = sizeof(*table->slots);
+    if (n == 0)
+        return;
+    if (table->n_slots == 0 && n == missing) {
+        free(table->slots);
+        table->slots = plan->added;
+        plan->added = NULL;
+    } else {
+        table->slots = xreallocarray(table->slots, table->n_slots + n, size);
+        memcpy(table->slots + table->n_slots, plan->added, n * size);
+        memmove(plan->added, plan->added + n, (missing - n) * size);
+    }
+    table->n_slots += n;
+}
+
 void slots_apply(struct slot_table *table, struct slot_range emptied)
 {
-    const size_t n_added = slots_added(table);
     struct slot_change *change = table->change;
     if (!change)
         return;
     vec_each (&change->plan.moves, move)
         table->slots[move->slot] = move->backend;
-    if (table->n_slots == 0) {
-        free(table->slots);
-        table->slots = change->plan.added;
-        change->plan.added = NULL;
-    } else if (n_added > 0) {
-        table->slots = xreallocarray(table->slots, table->n_slots + n_added, sizeof(*table->slots));
-        memcpy(table->slots + table->n_slots, change->plan.added, n_added * sizeof(*table->slots));
-    }
-    table->n_slots += (uint32_t)n_added;
+    vec_free(&change->plan.moves);
+    append_slots(table, &change->plan, table->n_added);
+    table->n_added = 0;
     drop_slots(table, emptied);
-    drop_change(table);
+    if (slots_missing(table) == 0)
+        drop_change(table);
 }
 
 /* ---- the kernel's slots ---- */

@@ -68,6 +68,7 @@ struct slot_table {
     struct backend *slots; /* in the kernel */
     uint32_t n_slots;      /* at least the count; some may be empty, see slots_apply() */
     uint32_t n_desired;
+    uint32_t n_added;           /* slots at the end that a commit adds; those missing then wait */
     uint32_t n_trimmed;         /* slots at the end that a commit deletes: see port_kept_slots() */
     struct slot_change *change; /* NULL: the first n_desired slots are as desired */
 };
@@ -81,14 +82,16 @@ void backend_changes_sum(const struct backend_change *changes, size_t n, backend
 
 enum slots_verdict {
     SLOTS_CHANGED,
-    SLOTS_UNKNOWN, /* a change is pending, or not all backends are known: use slots_set() */
+    SLOTS_UNKNOWN, /* a change is pending, or too large, or not all backends are known: use
+                      slots_set() */
     SLOTS_MISTAKEN /* the changes do not match the applied backends: likewise */
 };
 
 /** Adds and removes desired backends. Costs as much as the changes, plus one scan of the slots. On
- * failure nothing changes. */
+ * failure nothing changes.
+ * @most  slots that it may add */
 enum slots_verdict slots_try_change(struct slot_table *table, const struct backend_change *changes,
-                                    size_t n);
+                                    size_t n, size_t most);
 
 /** Turns the desired state into a list, for when the slots in the kernel may differ. Without a
  * pending change these are the backends of the first @count slots. */
@@ -97,18 +100,30 @@ void slots_list(struct slot_table *table, uint32_t count);
 /** Plans the pending change, if that is not done yet. */
 void slots_make_plan(struct slot_table *table);
 
-/** How many slots after the existing ones the plan adds. */
-static inline size_t slots_added(const struct slot_table *table)
+/** How many slots after the existing ones the plan adds, in this commit and later ones. */
+static inline size_t slots_missing(const struct slot_table *table)
 {
     return table->n_desired > table->n_slots ? table->n_desired - table->n_slots : 0;
 }
+
+/** How many backends are to be reached after this commit: all desired ones, or those of the slots
+ * up to now and of the added ones. */
+static inline uint32_t slots_count(const struct slot_table *table)
+{
+    const uint32_t n = table->n_slots + table->n_added;
+    return table->change && n < table->n_desired ? n : table->n_desired;
+}
+
+/** The backends of these slots after this commit, some perhaps empty. The caller frees the array.
+ */
+backend_vec slots_planned(const struct slot_table *table);
 
 struct slot_range {
     uint32_t from, to;
 };
 
-/** Records the plan as applied, and the slots in @emptied as deleted. Others beyond the new count
- * remain. */
+/** Records the plan as applied, up to the added slots, and the slots in @emptied as deleted. Others
+ * beyond the new count remain. */
 void slots_apply(struct slot_table *table, struct slot_range emptied);
 
 /** Forgets the slots in the kernel. Call slots_list() first. */

@@ -88,7 +88,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->dirty);
     vec_free(&rs->portions.entries);
     vec_free(&rs->differences);
-    vec_free(&rs->trims);
+    vec_free(&rs->steps);
     vec_free(&rs->rechecks);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->service_ranges);
@@ -279,6 +279,8 @@ void port_list_desired(struct port_entry *port)
         if (slots)
             slots_list(slots, changing || port_needs(port, which) ? slots->n_desired : 0);
     }
+    if (port->affinity)
+        port->affinity->current = false;
 }
 
 static void use_instance(struct ruleset *rs, enum table_set set, uint32_t value, bool more)
@@ -446,22 +448,29 @@ bool ruleset_port_is_rejected(const struct ruleset *rs, uint32_t id)
     return port && port->entry.quarantined;
 }
 
+/* Or nobody knows. */
+static bool nothing_waits(const struct ruleset *rs)
+{
+    return !ruleset_knows_kernel(rs) || (rs->dirty.n == 0 && !rs->portions.left && !rs->growing);
+}
+
+static bool port_waits(const struct port_entry *port)
+{
+    return port->entry.dirty || port_grows(port);
+}
+
 bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
 {
-    if (!ruleset_knows_kernel(rs))
-        return true;
-    if (rs->dirty.n == 0 && !rs->portions.left)
-        return false;
+    if (nothing_waits(rs))
+        return !ruleset_knows_kernel(rs);
     const struct frontend_entry *entry = ruleset_find_frontend(rs, frontend);
-    return entry && (entry->entry.dirty || (entry->port && entry->port->entry.dirty));
+    return entry && (entry->entry.dirty || (entry->port && port_waits(entry->port)));
 }
 
 bool ruleset_port_is_waiting(const struct ruleset *rs, uint32_t id)
 {
-    if (!ruleset_knows_kernel(rs))
-        return true;
-    if (rs->dirty.n == 0 && !rs->portions.left)
-        return false;
+    if (nothing_waits(rs))
+        return !ruleset_knows_kernel(rs);
     const struct port_entry *port = ruleset_find_port(rs, id);
-    return port && (port->entry.dirty || port->n_dirty > 0);
+    return port && (port_waits(port) || port->n_dirty > 0);
 }

@@ -6,10 +6,10 @@
  *
  *     desired.c     policy's routes -> dirty entries
  *     numbers.c     which service port has a number; limits.c: what the limits leave out
- *     plan.c        slots; the desired value of an entry in each set
+ *     plan.c        slots; the desired value of an entry in each set; what waits for later commits
  *     encode.c      the difference of dirty entries as messages
  *     commit.c      one transaction, and the applied state after it
- *     portions.c    what of a new table is in which transaction
+ *     portions.c    what can wait, and is in which transaction: a new table, steps of service ports
  *     quarantine.c  entries that the kernel rejected, and their retries
  *     observe.c     what the kernel has under a key; audit.c: whether all of it is as applied
  *     flowtable.c   devices of the flowtable, apart from all that
@@ -41,9 +41,9 @@ struct entry {
     bool desired : 1;     /* a Service has the frontend or port */
     bool dirty : 1;       /* in ruleset->dirty: the desired state may differ from the applied one */
     bool quarantined : 1; /* the kernel rejected it: never dirty, stays as applied */
-    bool trimming : 1;    /* in ruleset->trims: has unreachable elements to delete */
-    bool trim : 1;        /* dirty, and this commit deletes those */
-    bool aside : 1;       /* dirty, but in portions->entries instead */
+    bool queued : 1; /* in ruleset->steps: has slots to add, or unreachable elements to delete */
+    bool trim : 1;   /* dirty, and this commit deletes those */
+    bool aside : 1;  /* dirty, but in portions->entries instead */
     uint32_t rejection : 24; /* index among rejections, from 1; 0: not rejected */
     uint32_t seen;           /* in the audited set: index into audit->seen, from 1 */
 };
@@ -90,7 +90,7 @@ struct port_entry {
     uint8_t
         found_classes; /* during adoption: of frontends that lead here just as desired, as bits */
     uint32_t excess : 24; /* endpoints beyond the available slots */
-    double shrunk_at;     /* when an element last fell out of use; clock_monotonic */
+    double shrunk_at;     /* when an element may last have fallen out of use; clock_monotonic */
     struct slot_table all;
     struct slot_table *local;  /* NULL if never used */
     struct affinity *affinity; /* likewise */
@@ -283,8 +283,9 @@ struct ruleset {
     struct nft_batch batch;
     VEC(struct new_instance) new_instances; /* in the batch; the first begins at instances_begin */
     size_t instances_begin;
-    VEC(struct port_entry *) trims;
-    double trim_time;    /* when the first of trims is due; clock_monotonic */
+    VEC(struct port_entry *) steps;
+    double step_time;    /* when the first of these is due; clock_monotonic */
+    bool growing;        /* one of them has slots to add */
     double collect_time; /* next check for unused chains; 0: there are none */
     double collect_wait; /* interval of these checks, longer after failures */
     struct quarantine quarantine;
@@ -433,9 +434,10 @@ uint32_t route_drops(const struct port_route *route);
 uint32_t entry_desired(enum table_set set, const struct entry *entry);
 
 /** Plans dirty entries: service port numbers, slots, affinity, source lists. Service ports that
- * wait for a number are not dirty then. The second plans one entry that has a number. */
-void ruleset_plan(struct ruleset *rs);
-void ruleset_plan_entry(struct ruleset *rs, struct entry *entry);
+ * wait for a number are not dirty then. The second plans one entry that has a number.
+ * @most_added  slots that a service port may get at once: with more, it grows in steps */
+void ruleset_plan(struct ruleset *rs, size_t most_added);
+void ruleset_plan_entry(struct ruleset *rs, struct entry *entry, size_t most_added);
 
 /** Lists the differences of planned dirty entries. */
 void ruleset_find_differences(struct ruleset *rs);
@@ -470,6 +472,16 @@ uint32_t port_kept_slots(const struct port_entry *port, enum port_part which);
 /** The existing slots of a part that a planned commit empties: beyond the new count, where its
  * chain draws (octave_of()). */
 struct slot_range port_emptied_slots(const struct port_entry *port, enum port_part which);
+
+/** How many elements a slot of @port takes, with those of its backend. */
+size_t port_slot_elements(const struct port_entry *port);
+
+/** Whether @port gets further slots in later commits: it has the first of those that are desired.
+ */
+bool port_grows(const struct port_entry *port);
+
+/** Plans to add some of these slots, of up to @most elements. Returns how many elements. */
+size_t ruleset_begin_growth(struct ruleset *rs, struct port_entry *port, size_t most);
 
 /** The number of elements of @port that trims have to delete. */
 size_t port_leftovers(const struct port_entry *port);
@@ -637,6 +649,22 @@ void reading_stop(struct ruleset *rs);
 
 /* ---- portions.c ---- */
 
+/* About so many elements that can wait are in one transaction: those of a new table, slots that
+ * are added to service ports in steps, trims. Others wait for some 10 milliseconds. */
+#define COMMIT_PIECE 6144
+/* A service port gets so many slots at once: a large EndpointSlice has 1,000 endpoints. */
+#define SLOTS_AT_ONCE 1024
+
+static inline size_t ruleset_piece(const struct ruleset *rs)
+{
+    return rs->config.portion ? rs->config.portion : COMMIT_PIECE;
+}
+
+static inline size_t ruleset_most_added(const struct ruleset *rs)
+{
+    return rs->config.most_added ? rs->config.most_added : SLOTS_AT_ONCE;
+}
+
 /** Sets all that is dirty aside, before a table is made, and gives service ports their numbers. */
 void portions_begin(struct ruleset *rs);
 
@@ -646,6 +674,16 @@ void portions_next(struct ruleset *rs);
 /** All of it becomes dirty. */
 void portions_end(struct ruleset *rs);
 
+/** Marks service ports dirty whose steps are due, for a portion. */
+void steps_begin(struct ruleset *rs, double now);
+
+/** After a failed commit: what is tried again may be more than steps. */
+void steps_failed(struct ruleset *rs);
+
+/** After a commit that concerned @port: queues its next step, or frees it if it is unused.
+ * @goes_on  the commit did nothing but trim it, so nothing else has fallen out of use */
+void steps_finish(struct ruleset *rs, struct port_entry *port, bool goes_on, double now);
+
 /** Whether more is to come: all of the desired state is applied only after further commits. */
 static inline bool ruleset_is_filling(const struct ruleset *rs)
 {
@@ -653,9 +691,6 @@ static inline bool ruleset_is_filling(const struct ruleset *rs)
 }
 
 /* ---- commit.c ---- */
-
-/* About so many elements are trimmed in one transaction: others wait for some 20 milliseconds. */
-#define TRIM_PIECE 10000
 
 /* Statistics of a commit. */
 struct commit_stats {
@@ -681,7 +716,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
 bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now);
 
 /** Whether a commit at @now has something to do; when it will without further changes, or 0: the
- * first of the next trim, check for unused chains, and retry of rejected elements. */
+ * first of the next step or trim, check for unused chains, and retry of rejected elements. */
 bool ruleset_needs_commit(const struct ruleset *rs, double now);
 double ruleset_due(const struct ruleset *rs);
 double ruleset_trim_time(const struct ruleset *rs);

@@ -410,7 +410,7 @@ bool table_is_programmed(const struct table *table)
 
 bool table_is_applied(const struct table *table)
 {
-    return table->waiting_since == 0 && !table->more_to_come;
+    return table->waiting_since == 0 && !table->more_to_come && !table->ruleset->growing;
 }
 
 void table_view(const struct table *table, double now, struct table_view *view)

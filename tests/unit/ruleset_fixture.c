@@ -201,7 +201,7 @@ struct commit_stats commit(void)
         all.elements_added += stats.elements_added;
         all.elements_deleted += stats.elements_deleted;
         all.bytes += stats.bytes;
-    } while (ruleset_is_filling(ruleset));
+    } while (ruleset_is_filling(ruleset) || ruleset->growing);
     ck_assert(!ruleset_needs_commit(ruleset, now));
     return all;
 }

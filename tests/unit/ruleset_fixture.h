@@ -74,7 +74,7 @@ struct port_route port_route_of(const struct wish *wish, struct route_memory *me
 /* 0 or -1. */
 int try_commit(struct commit_stats *stats);
 
-/* All portions of a new table. */
+/* All portions of a new table, and all steps of service ports that grow. */
 struct commit_stats commit(void);
 
 void commit_fails(void);

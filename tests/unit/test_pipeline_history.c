@@ -108,12 +108,23 @@ static void start(void)
         list_kind(order[i]);
 }
 
+/* Whether a service port is to get further endpoints in the next turn. */
+static bool one_grows(void)
+{
+    struct snapshot state = {0};
+    proxy_snapshot(proxy, &state);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (state.family[i].ruleset && state.family[i].ruleset->growing)
+            return true;
+    return false;
+}
+
 static double turn(void)
 {
     fake_kernel_set_time(now);
     double next = proxy_sync(proxy, kernel, now);
     more = next == now;
-    ck_assert(next == 0 || next > now || (more && config.portion));
+    ck_assert(next == 0 || next > now || (more && (config.portion || one_grows())));
     return next;
 }
 
@@ -583,6 +594,8 @@ static void live_through(int which)
     owned = which % 7 == 6;
     has_server = which % 8 == 2 || which % 8 == 5;
     config.portion = which % 5 < 3 ? (size_t[]){0, 2, 20}[which % 5] : 0;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        config.rulesets[i].most_added = (unsigned)which % 4;
     fake_kernel_cut(in_pieces);
     fake_kernel_exchange();
     fake_kernel_cut(in_pieces);
