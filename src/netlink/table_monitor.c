@@ -149,7 +149,7 @@ static bool take_datagram(struct table_monitor *m)
     if (n >= 0 && (size_t)n <= sizeof(m->buffer)) {
         table_monitor_take(m, m->buffer, (size_t)n);
     } else if (n >= 0 || errno != EINTR) {
-        log_debug(2, "monitor", "events were lost: %s", n < 0 ? strerror(errno) : "too long");
+        log_debug(2, "netlink", "events were lost: %s", n < 0 ? strerror(errno) : "too long");
         report_lost(m);
     }
     return true;
@@ -216,14 +216,14 @@ void table_monitor_rejoin(struct table_monitor *m, uint32_t transactions)
     struct error err = {0};
     uint32_t now;
     if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)
-        log_error("monitor", "changes by other programs to the tables are no longer detected: %s",
+        log_error("netlink", "changes by other programs to the tables are no longer detected: %s",
                   strerror(errno));
     if (nft_socket_generation(m->own, &now, &err) || now - m->left_at != transactions)
         m->missed = true;
     error_clear(&err);
     if (!m->missed)
         return;
-    log_debug(2, "monitor", "other programs committed during a large batch");
+    log_debug(2, "netlink", "other programs committed during a large batch");
     pause_for(m, 0);
 }
 
@@ -328,7 +328,7 @@ static int open_monitor_socket(struct table_monitor *m, struct error *err)
         return -1;
     if (setsockopt(mnl_socket_get_fd(m->socket), SOL_SOCKET, SO_ATTACH_FILTER, &program,
                    sizeof(program)) < 0)
-        log_warn("monitor",
+        log_warn("netlink",
                  "events of all tables are processed: cannot install a socket filter: %s",
                  strerror(errno));
     if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)

@@ -63,10 +63,9 @@ static void adopt_lists(struct ruleset *rs, double now)
 static void log_found(const struct ruleset *rs, const char *what, size_t elements)
 {
     if (!rs->adopted)
-        log_info("ruleset", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
-                 elements);
+        log_info("table", "family=%s %s elements=%zu", nft_family_name(rs->family), what, elements);
     else
-        log_debug(2, "ruleset", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
+        log_debug(2, "table", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
                   elements);
 }
 
@@ -130,7 +129,7 @@ static int check_declarations(struct ruleset *rs, struct nft_socket *socket, str
     if (declarations_check(rs, socket, &difference, err))
         return -1;
     if (difference)
-        log_warn("ruleset", "family=%s replacing the table: %s", nft_family_name(rs->family),
+        log_warn("table", "family=%s replacing the table: %s", nft_family_name(rs->family),
                  difference);
     forget_applied(rs, !difference);
     free(difference);
@@ -252,7 +251,7 @@ static bool try_again(struct ruleset *rs, struct error *err)
     enter(rs, ADOPTION_LOOK);
     if (failed != ADOPTION_RULES || !rs->adoption.rejected)
         return false;
-    log_warn("ruleset", "family=%s replacing the table, whose rules cannot be rewritten: %s",
+    log_warn("table", "family=%s replacing the table, whose rules cannot be rewritten: %s",
              nft_family_name(rs->family), err->text);
     error_clear(err);
     begin_anew(rs, false);

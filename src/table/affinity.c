@@ -185,12 +185,12 @@ static void log_level(struct ruleset *rs)
                       : n * 10 >= most * 9  ? NEARLY_FULL
                                             : HAS_ROOM;
     if (level > rs->records_logged && level == FULL)
-        log_warn("ruleset",
+        log_warn("table",
                  "family=%s records=%u: the session affinity map is full, new clients are balanced "
                  "without affinity until records expire",
                  family, stats->records);
     else if (level > rs->records_logged)
-        log_warn("ruleset", "family=%s records=%u of %u for session affinity are in use", family,
+        log_warn("table", "family=%s records=%u of %u for session affinity are in use", family,
                  stats->records, stats->most_records);
     if (level > rs->records_logged || n * 10 < most * 8)
         rs->records_logged = level;

@@ -172,7 +172,7 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
         state = element_dump_step(&audit->dump, rs->family, RULESET_TABLE, set_name(audit->set),
                                   audit_element, audit, &err);
     if (err.text)
-        log_debug(2, "audit", "family=%s %s", family_name(rs->family), err.text);
+        log_debug(2, "table", "family=%s %s", family_name(rs->family), err.text);
     error_clear(&err);
     if (state == DUMP_GOES_ON)
         return false;
@@ -201,7 +201,7 @@ double audit_step(struct audit *audit, struct ruleset *rs, struct nft_socket *so
     audit->seconds += spent;
     audit->due = now + (ended ? period : fmax(SHARE * spent, SHORTEST_REST));
     if (ended) {
-        log_debug(2, "audit", "family=%s audit completed cpu_seconds=%.6f", family_name(rs->family),
+        log_debug(2, "table", "family=%s audit completed cpu_seconds=%.6f", family_name(rs->family),
                   audit->seconds);
         audit->seconds = 0;
         audit->ended++;

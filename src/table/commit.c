@@ -218,7 +218,7 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
         if (result == 0 || !rs->batch.nothing_applied || tries == MOST_TRIES ||
             !quarantine_take(rs, now, singly))
             return result;
-        log_debug(1, "ruleset", "family=%s retrying without the rejected elements: %s",
+        log_debug(1, "table", "family=%s retrying without the rejected elements: %s",
                   nft_family_name(rs->family), err->text);
         error_clear(err);
     }
@@ -334,10 +334,10 @@ static void delete_instances(struct ruleset *rs, struct nft_socket *socket, inst
             instances_drop(&rs->instances, *instance);
         rs->stats.elements -= batch.elements[ELEMENT_DELETE];
         rs->collect_wait = LOOK_PERIOD;
-        log_debug(2, "ruleset", "family=%s deleted unused chains instances=%zu",
+        log_debug(2, "table", "family=%s deleted unused chains instances=%zu",
                   nft_family_name(rs->family), instances->n);
     } else { /* deleted by another daemon, or used by another program's rule */
-        log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",
+        log_debug(1, "table", "family=%s cannot delete unused chains: %s",
                   nft_family_name(rs->family), err.text);
         rs->collect_wait = fmin(2 * rs->collect_wait, LOOK_PERIOD_MOST);
         if (!batch.nothing_applied)

@@ -97,7 +97,7 @@ void connections_restore(struct ruleset *rs, struct nft_socket *socket)
             restore(&batch, port, count->total);
     }
     if (nft_socket_commit(socket, &batch, &err))
-        log_warn("connections", "family=%s counts of connections begin at 0: %s",
+        log_warn("table", "family=%s counts of connections begin at 0: %s",
                  nft_family_name(rs->family), err.text);
     error_clear(&err);
     nft_batch_release(&batch);
@@ -126,7 +126,7 @@ void connections_end(struct ruleset *rs, struct nft_socket *socket)
         error_clear(&err);
     }
     if (nft_socket_commit(socket, &batch, &err))
-        log_debug(1, "connections", "family=%s counts of the previous process stay: %s",
+        log_debug(1, "table", "family=%s counts of the previous process stay: %s",
                   nft_family_name(rs->family), err.text);
     error_clear(&err);
     nft_batch_release(&batch);
@@ -225,7 +225,7 @@ static void step(struct ruleset *rs)
         state = element_dump_step(&c->dump, rs->family, RULESET_TABLE, set_names[c->set],
                                   count_element, rs, &err);
     if (err.text)
-        log_debug(2, "connections", "family=%s %s", nft_family_name(rs->family), err.text);
+        log_debug(2, "table", "family=%s %s", nft_family_name(rs->family), err.text);
     error_clear(&err);
     if (state != DUMP_GOES_ON)
         end_set(rs);
@@ -271,8 +271,8 @@ static void delete_unused(struct ruleset *rs, struct nft_socket *socket, enum co
                               0);
     }
     if (nft_socket_commit(socket, &batch, &err))
-        log_debug(1, "connections", "family=%s unused counts remain: %s",
-                  nft_family_name(rs->family), err.text);
+        log_debug(1, "table", "family=%s unused counts remain: %s", nft_family_name(rs->family),
+                  err.text);
     error_clear(&err);
     nft_batch_release(&batch);
     vec_free(&c->unused[set]);
@@ -324,7 +324,7 @@ void connections_check_room(struct ruleset *rs, struct nft_socket *socket)
     for (enum counting_set set = 0; set < end; set++) {
         const bool full = is_full(rs, socket, set);
         if (full && !logged[set])
-            log_warn("connections",
+            log_warn("table",
                      "family=%s set=%s is full: connections to what is not in it are not counted",
                      nft_family_name(rs->family), set_names[set]);
         logged[set] = full;

@@ -76,7 +76,7 @@ static void log_mistake(struct ruleset *rs, const struct port_entry *port)
     const struct frontend_entry *frontend = ruleset_frontend_of(port);
     rs->stats.mistakes++;
     log_error(
-        "ruleset",
+        "table",
         "frontend=%s is computed from scratch: a removed endpoint is not among the applied ones",
         frontend ? frontend_format(&frontend->frontend, text) : "");
 }

@@ -65,7 +65,7 @@ static void reject(struct ruleset *rs, const char *name, int why)
     if (known && known->why == why)
         return;
     log_warn(
-        "flowtable",
+        "table",
         "family=%s device=%s is left out of the flowtable, its packets take the usual path: %s",
         family_name(rs->family), name, strerror(why));
     if (known) {
@@ -165,9 +165,9 @@ static void applied(struct ruleset *rs, const struct change *c)
     if (c->added + c->removed == 0 && f->begun)
         return;
     if (!f->begun)
-        log_info("flowtable", "family=%s devices=%zu", family_name(rs->family), f->applied.n);
+        log_info("table", "family=%s devices=%zu", family_name(rs->family), f->applied.n);
     else
-        log_debug(1, "flowtable", "family=%s devices=%zu added=%zu removed=%zu",
+        log_debug(1, "table", "family=%s devices=%zu added=%zu removed=%zu",
                   family_name(rs->family), f->applied.n, c->added, c->removed);
     f->begun = true;
 }
@@ -195,8 +195,7 @@ static void failed(struct ruleset *rs, double now, struct error *err)
 {
     struct flowtable *f = &rs->flowtable;
     if (!f->failure || strcmp(f->failure, err->text) != 0) {
-        log_warn("flowtable",
-                 "family=%s the devices of the flowtable cannot be changed, retrying: %s",
+        log_warn("table", "family=%s the devices of the flowtable cannot be changed, retrying: %s",
                  family_name(rs->family), err->text);
         free(f->failure);
         f->failure = xstrdup(err->text);
@@ -234,7 +233,7 @@ void ruleset_set_devices(struct ruleset *rs, const device_vec *devices)
     const size_t n = devices->n < FLOWTABLE_DEVICES_MOST ? devices->n : FLOWTABLE_DEVICES_MOST;
     if (n < devices->n && f->matching <= n)
         log_warn(
-            "flowtable",
+            "table",
             "family=%s --flowtable-devices matches devices=%zu, of which the flowtable gets %zu",
             family_name(rs->family), devices->n, n);
     f->matching = devices->n;

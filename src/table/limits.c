@@ -18,7 +18,7 @@ static bool report_limit(struct ruleset *rs, const struct port_entry *port, cons
     if (reports) {
         char *owner =
             rs->config.owner ? rs->config.owner(rs->config.ctx, &frontend->frontend) : NULL;
-        log_error("ruleset", "frontend=%s%s%s %s", frontend_format(&frontend->frontend, text),
+        log_error("table", "frontend=%s%s%s %s", frontend_format(&frontend->frontend, text),
                   owner ? " service=" : "", owner ? owner : "", what);
         free(owner);
         if (rs->config.limited)
@@ -32,7 +32,7 @@ static void log_numbered(const struct port_entry *port)
 {
     char text[FRONTEND_TEXT_SIZE];
     const struct frontend_entry *frontend = ruleset_frontend_of(port);
-    log_info("ruleset", "frontend=%s is programmed now: a number became unused",
+    log_info("table", "frontend=%s is programmed now: a number became unused",
              frontend ? frontend_format(&frontend->frontend, text) : "");
 }
 

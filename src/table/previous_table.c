@@ -73,7 +73,7 @@ void ruleset_add_shadow_chains(const struct ruleset *rs, struct nft_socket *sock
     if (nft_socket_read_chains(socket, rs->family, RULESET_TABLE, on_previous_chain, &c, &err) ||
         nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_previous_rule, &c, &err) ||
         nft_socket_commit(socket, &c.batch, &err))
-        log_debug(1, "ruleset",
+        log_debug(1, "table",
                   "family=%s cannot add shadow chains to the table that is replaced: %s",
                   nft_family_name(rs->family), err.text);
     error_clear(&err);

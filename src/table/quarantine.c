@@ -42,7 +42,7 @@ static void log_rejected(const struct ruleset *rs, const struct rejection *rejec
     const char *name = name_of(rejection->entry, &frontend, text);
     char *owner = rs->config.owner && frontend ? rs->config.owner(rs->config.ctx, frontend) : NULL;
     log_error(
-        "ruleset",
+        "table",
         "frontend=%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
         "seconds=%.0f: %s",
         name, owner ? " service=" : "", owner ? owner : "", rejection->wait, strerror(why));
@@ -148,7 +148,7 @@ static void take_plain(struct taking *t, struct plain *plain, int why)
     if (*set_schema[set].key == FIELD_CLASSID)
         return; /* its service port was logged */
     memcpy(address.bytes, plain_key(plain), address_length(rs->family));
-    log_error("ruleset", "set=%s address=%s was rejected by the kernel and is quarantined: %s",
+    log_error("table", "set=%s address=%s was rejected by the kernel and is quarantined: %s",
               set_name(set), address_format(rs->family, &address, text), strerror(why));
 }
 
@@ -359,7 +359,7 @@ void quarantine_applied(struct ruleset *rs)
     struct quarantine *quarantine = &rs->quarantine;
     if (rs->plain.quarantined.n == 0 && quarantine->wait != 0) {
         quarantine->wait = quarantine->retry_time = 0;
-        log_info("ruleset", "family=%s no address is quarantined any more",
+        log_info("table", "family=%s no address is quarantined any more",
                  nft_family_name(rs->family));
     }
     update_next(quarantine);
@@ -383,7 +383,7 @@ void quarantine_end(struct ruleset *rs, struct entry *entry)
     const struct frontend *frontend;
     if (!entry->rejection)
         return;
-    log_info("ruleset", "frontend=%s is applied now, after the kernel had rejected it",
+    log_info("table", "frontend=%s is applied now, after the kernel had rejected it",
              name_of(entry, &frontend, text));
     forget_rejection(rs, entry);
 }

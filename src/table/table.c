@@ -144,10 +144,10 @@ static void commit_failed(struct table *table, double now, bool may_be_applied, 
     const bool owned = table->ruleset->state == TABLE_OWNED_ELSEWHERE;
     if (!table->logged || strcmp(table->logged, err->text) != 0) {
         if (owned)
-            log_warn("proxy", "family=%s waiting for the table's owner to exit: %s",
+            log_warn("table", "family=%s waiting for the table's owner to exit: %s",
                      family_name(table->family), err->text);
         else
-            log_error("proxy", "family=%s sync failed, %s: %s", family_name(table->family),
+            log_error("table", "family=%s sync failed, %s: %s", family_name(table->family),
                       may_be_applied ? "but some or all of it may be applied"
                                      : "the previous rules stay active",
                       err->text);
@@ -166,11 +166,11 @@ static void commit_succeeded(struct table *table, const char *about,
                              const struct commit_stats *stats)
 {
     if (!table->programmed || table->logged)
-        log_info("proxy", "family=%s applied frontends=%zu added=%zu deleted=%zu seconds=%.6f",
+        log_info("table", "family=%s applied frontends=%zu added=%zu deleted=%zu seconds=%.6f",
                  family_name(table->family), ruleset_frontends(table->ruleset),
                  stats->elements_added, stats->elements_deleted, stats->seconds);
     else if (stats->bytes)
-        log_debug(2, "proxy", "family=%s committed %sadded=%zu deleted=%zu bytes=%zu seconds=%.6f",
+        log_debug(2, "table", "family=%s committed %sadded=%zu deleted=%zu bytes=%zu seconds=%.6f",
                   family_name(table->family), about ? about : "", stats->elements_added,
                   stats->elements_deleted, stats->bytes, stats->seconds);
     table->last_updated = clock_realtime();
@@ -249,7 +249,7 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
     if (result && (table->read_back || ruleset_knows_kernel(table->ruleset)))
         return -1; /* for lack of memory, nothing has changed */
     if (result) {
-        log_warn("proxy", "family=%s reading the table back: %s", family_name(table->family),
+        log_warn("table", "family=%s reading the table back: %s", family_name(table->family),
                  err->text);
         error_clear(err);
         return 0;
@@ -368,11 +368,11 @@ double table_protect(struct table *table, struct nft_socket *socket, double now)
     table->kept = now;
     table->look_again = false;
     if (ruleset_repair_previous(table->ruleset, socket, &repaired, &err))
-        log_debug(1, "proxy", "family=%s the rules of the previous process were not checked: %s",
+        log_debug(1, "table", "family=%s the rules of the previous process were not checked: %s",
                   family_name(table->family), err.text);
     error_clear(&err);
     if (repaired && first) {
-        log_info("proxy",
+        log_info("table",
                  "family=%s rewrote rules of the previous process: its settings were others, or "
                  "the rules were changed since",
                  family_name(table->family));
@@ -391,11 +391,11 @@ void table_withdraw(struct table *table, const struct frontend *frontend, struct
     char text[FRONTEND_TEXT_SIZE];
     bool gave = false;
     if (ruleset_withdraw(table->ruleset, socket, frontend, &gave, &err))
-        log_warn("proxy", "frontend=%s of the previous process cannot be withdrawn: %s",
+        log_warn("table", "frontend=%s of the previous process cannot be withdrawn: %s",
                  frontend_format(frontend, text), err.text);
     error_clear(&err);
     if (gave)
-        log_warn("proxy",
+        log_warn("table",
                  "frontend=%s of the previous process is withdrawn: the API server uses that "
                  "address and port, and is not connected",
                  frontend_format(frontend, text));

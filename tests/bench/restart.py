@@ -22,7 +22,7 @@ TITLE = "Restart"
 SIZES, QUICK_SIZES = (Size(10000, 10), Size(50000, 10)), (Size(10, 10), Size(20, 10))
 CASES, QUICK_CASES = (addresses.Case(40, 10000, 1), addresses.Case(80, 10000, 1)), (addresses.Case(2, 10, 1),)
 ROUNDS, QUICK_ROUNDS = 3, 1
-AUDITED = re.compile(r"audit: (?:family=(IPv.) )?audit completed cpu_seconds=(\S+)")
+AUDITED = re.compile(r"table: (?:family=(IPv.) )?audit completed cpu_seconds=(\S+)")
 
 
 def audit_cpu(daemon):

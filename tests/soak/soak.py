@@ -44,15 +44,15 @@ EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"events: cannot (create|patch) events: ",
     r"table: family=\S+ repaired changes by another program program=nft ",
     # Changed while no daemon ran:
-    r"ruleset: family=\S+ replacing the table: ",
+    r"table: family=\S+ replacing the table: ",
     r"table: family=\S+ repaired the rules of the previous process, which had been changed$",
 )) + ")")
 # And where others may change a table between two of our own changes.
-EXPECTED_WITHOUT_OWNER = re.compile(r"^\S+ warn +proxy: family=\S+ reading the table back: the kernel refused to ")
+EXPECTED_WITHOUT_OWNER = re.compile(r"^\S+ warn +table: family=\S+ reading the table back: the kernel refused to ")
 # And where netlink calls fail.
 EXPECTED_WITH_FAULTS = re.compile(r"^\S+ (warn|error) +(" + "|".join((
-    r"proxy: family=\S+ sync failed, ",
-    r"proxy: family=\S+ reading the table back: ",
+    r"table: family=\S+ sync failed, ",
+    r"table: family=\S+ reading the table back: ",
     r"conntrack: family=\S+ cannot scan for stale UDP flows: ",
     r"addresses: cannot read the addresses of this host, retrying: ",
     r"table: family=\S+ an audit found differences in the table and repaired them ",

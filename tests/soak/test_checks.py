@@ -202,7 +202,7 @@ def test_growth_of_a_long_life(last, good):
             soak.Soak.check_samples(held, 0.1)
 
 
-BACK = "2026-11-22T07:00:00.000Z warn  proxy: family=IPv4 reading the table back: the kernel refused to delete it"
+BACK = "2026-11-22T07:00:00.000Z warn  table: family=IPv4 reading the table back: the kernel refused to delete it"
 
 
 @pytest.mark.parametrize("line,good,owner", [
