@@ -142,6 +142,7 @@ struct service_state {
     /* What its changes and the sync after them cost, and the number of that sync. */
     uint64_t sync;
     size_t spent;
+    uint64_t behind; /* the others, until this sync */
 };
 
 typedef VEC(struct port_state *) port_state_vec;

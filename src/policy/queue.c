@@ -4,9 +4,10 @@
  * have their turns, within a budget that counts what is really walked and passed on.
  *
  * Whatever is marked is among the first. A Service that has cost more than a small portion of a
- * sync goes on behind the others, where the budget is another, and ports take turns until it is
- * used up. So those that cost little do not wait for those that cost much, and nobody has to
- * estimate what they will cost.
+ * sync goes on behind the others, for as many syncs as the portions that it had; there the budget
+ * is another, and ports take turns until it is used up. So those that cost little do not wait for
+ * those that cost much, not even for one of their ports after the other, and nobody has to estimate
+ * what they will cost.
  */
 #include "state.h"
 
@@ -91,9 +92,10 @@ static size_t portion(size_t budget, size_t of)
 static size_t take_turn(struct policy *policy, struct port_state *port, enum level level,
                         enum stage stage, size_t budget, const struct stage_work *work)
 {
-    size_t *of_service = service_spent(policy, port->owner);
+    struct service_state *service = port->owner;
+    size_t *of_service = service_spent(policy, service);
     const size_t most = portion(budget, PORTION_OF_FIRST);
-    if (level == LEVEL_FIRST && *of_service >= most) {
+    if (level == LEVEL_FIRST && (*of_service >= most || policy->syncs < service->behind)) {
         enlist(policy, port, LEVEL_LATER);
         return 0;
     }
@@ -104,6 +106,8 @@ static size_t take_turn(struct policy *policy, struct port_state *port, enum lev
     if (!complete)
         port->work |= 1U << stage & WORK_ALL;
     *of_service += policy->spent;
+    if (*of_service >= most)
+        service->behind = policy->syncs + *of_service / most;
     enlist(policy, port, complete ? level : LEVEL_LATER);
     return policy->spent;
 }

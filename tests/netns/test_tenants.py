@@ -178,7 +178,8 @@ def affinity(world: World) -> Steps:
     """50 ports with session affinity and 10,000 endpoints."""
     ports = [Port(f"p{number}", "TCP", number) for number in range(80, 130)]
     every = pods(10000)
-    world.put("sticky", service("sticky", 0, ports, sessionAffinity="ClientIP"))
+    sticky = service("sticky", 0, ports, sessionAffinity="ClientIP")
+    world.put("sticky", sticky)
     for i in range(0, 10000, 1000):
         world.put(f"sticky-{i}", objects.endpoint_slice(f"sticky-{i}", "sticky", 4, ports, every[i : i + 1000]))
     yield "taking it in"
@@ -187,6 +188,10 @@ def affinity(world: World) -> Steps:
         yield f"{n} endpoints of 1,000"
     world.remove("sticky")
     yield "deleting it"
+    world.put("sticky", sticky)
+    yield "taking it in behind its slices"
+    world.remove("sticky")
+    yield "deleting it again"
 
 
 def many_ports_and_endpoints(world: World) -> Steps:
