@@ -353,7 +353,7 @@ def test_a_ca_that_is_missing_at_the_start(server, tmp_path, certs):
     ca = tmp_path / "ca.crt"
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig", cluster={"certificate-authority": ca})
     with Daemon(tmp_path, kubeconfig, environment=NO_PROXIES) as daemon:
-        server.wait(lambda: daemon.lines("no CA: .*ca.crt: No such file"))
+        server.wait(lambda: daemon.lines("endpointslices.*no CA: .*ca.crt: No such file"))
         shutil.copy(certs / "ca.crt", ca)
         server.wait(lambda: table() == {WEB: TWO})
         assert len(daemon.lines("endpointslices.*no CA")) == 1

@@ -116,7 +116,7 @@ def test_changes_are_named(node, tmp_path):
         every = [json.loads(line) for line in daemon.log().splitlines()]
         return [line for line in every if line["logger"] == logger and word in line["msg"]]
 
-    wait_for(lambda: lines("proxy", "applied"), "it is programmed")
+    wait_for(lambda: lines("table", "applied"), "it is programmed")
     (loaded,) = lines("manifests", "loaded folder")
     assert loaded["folder"] == str(manifests.folder) and loaded["services"] == 1 and 'folder="' in loaded["msg"]
     (port,) = lines("policy", "endpoints=2")
@@ -126,16 +126,16 @@ def test_changes_are_named(node, tmp_path):
     unready = slice_of("web", "10.244.0.1", "10.244.0.2")
     unready["endpoints"][1]["conditions"] = {"ready": False}
     manifests.put("web", objects.service("web", {4: "10.96.0.1"}, HTTP), unready)
-    wait_for(lambda: lines("proxy", "committed"), "that, too")
+    wait_for(lambda: lines("table", "committed"), "that, too")
     change = lines("endpoints", "endpoint=10.244.0.2:80")[-1]
     assert (change["service"], change["before"], change["after"]) == ("default/web", "ready", "serving")
     joined = lines("policy", "joined=0 left=1")[-1]
     assert joined["service"] == "default/web:http" and joined["left"] == 1
-    commit = lines("proxy", "committed")[0]
+    commit = lines("table", "committed")[0]
     assert commit["services"] == "default/web" and commit["deleted"] >= 0 and isinstance(commit["seconds"], float)
     many = [objects.service(f"s{i}", {4: f"10.96.1.{i}"}, HTTP) for i in range(1, 13)]
     manifests.put("many", *many)
-    wait_for(lambda: any("more" in line for line in lines("proxy", "committed")), "so are these")
-    commit = next(line for line in lines("proxy", "committed") if "more" in line)
+    wait_for(lambda: any("more" in line for line in lines("table", "committed")), "so are these")
+    commit = next(line for line in lines("table", "committed") if "more" in line)
     assert commit["services"] == ",".join(f"default/s{i}" for i in (1, 10, 11, 12, 2)) and commit["more"] == 7
     assert daemon.stop() == 0
