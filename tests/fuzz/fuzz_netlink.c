@@ -256,9 +256,10 @@ static void on_lost(void *ctx)
     (void)ctx;
 }
 
-static void on_finished(void *ctx, const struct table_program *program)
+static void on_finished(void *ctx, enum family family, const struct table_program *program)
 {
     (void)ctx;
+    expect(family < FAMILY_COUNT);
     expect(memchr(program->name, '\0', sizeof(program->name)) != NULL);
 }
 
