@@ -352,7 +352,7 @@ def test_other_rules_while_objects_are_incomplete(proxy_with, flag):
     proxy.daemon.flags = (*proxy.daemon.flags, flag)
     proxy.daemon.launch()
     wait_for(lambda: "rewrote rules of the previous process" in proxy.daemon.log(), "they are rewritten")
-    assert "repaired" not in proxy.daemon.log()
+    assert "family=IPv4 repaired" not in proxy.daemon.log()
     assert [each["repairs"] for each in status_of(proxy)["families"]] == [0, 0]
     assert [each["state"] for each in status_of(proxy)["families"]] == ["previous", "waiting"]
     assert "whose Node object is not known" in call(proxy.lab.node, "status").stdout
