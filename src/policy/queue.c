@@ -6,8 +6,9 @@
  * Whatever is marked is among the first. A Service that has cost more than a small portion of a
  * sync goes on behind the others, for as many syncs as the portions that it had; there the budget
  * is another, and ports take turns until it is used up. So those that cost little do not wait for
- * those that cost much, not even for one of their ports after the other, and nobody has to estimate
- * what they will cost.
+ * those that cost much, not even for one of their ports after the other. Nobody has to estimate
+ * what they will cost; but a decision of very many endpoints is known to cost much before it is
+ * made.
  */
 #include "state.h"
 
@@ -88,6 +89,26 @@ static size_t portion(size_t budget, size_t of)
     return budget / of > COST_BACKEND ? budget / of : COST_BACKEND;
 }
 
+/* Slices that are looked at; a Service with more of them is a large one. */
+#define MOST_SLICES 64
+
+/* Whether a whole decision looks at so many endpoints that it takes more than @most. */
+static bool is_large(const struct policy *policy, const struct port_state *port, size_t most)
+{
+    const struct endpoint_slice_cache *cache = policy->config.caches->slices;
+    const struct endpoint_slice *slice;
+    size_t n = 0, i = 0;
+    if (!port->whole || port->removed)
+        return false;
+    for (; i < MOST_SLICES && n < most; i++) {
+        slice = endpoint_slice_cache_at(cache, port->owner->service->id, i);
+        if (!slice)
+            return false;
+        n += slice->endpoints.n;
+    }
+    return true;
+}
+
 /* Works on @port, which waits for @stage, for a turn. Returns what that cost. */
 static size_t take_turn(struct policy *policy, struct port_state *port, enum level level,
                         enum stage stage, size_t budget, const struct stage_work *work)
@@ -95,7 +116,8 @@ static size_t take_turn(struct policy *policy, struct port_state *port, enum lev
     struct service_state *service = port->owner;
     size_t *of_service = service_spent(policy, service);
     const size_t most = portion(budget, PORTION_OF_FIRST);
-    if (level == LEVEL_FIRST && (*of_service >= most || policy->syncs < service->behind)) {
+    if (level == LEVEL_FIRST && (*of_service >= most || policy->syncs < service->behind ||
+                                 (stage == STAGE_ENDPOINTS && is_large(policy, port, most)))) {
         enlist(policy, port, LEVEL_LATER);
         return 0;
     }

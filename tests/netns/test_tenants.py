@@ -194,6 +194,20 @@ def affinity(world: World) -> Steps:
     yield "deleting it again"
 
 
+def many_large(world: World) -> Steps:
+    """50 Services of 10,000 endpoints each, that come behind their slices."""
+    every = pods(10000)
+    for n in range(50):
+        for i in range(0, 10000, 1000):
+            told = objects.endpoint_slice(f"large-{n}-{i}", f"large-{n}", 4, HTTP, every[i : i + 1000])
+            world.put(f"large-{n}-{i}", told)
+    yield "their slices"
+    world.put("large", *[service(f"large-{n}", n, HTTP) for n in range(50)])
+    yield "taking them in"
+    world.remove("large")
+    yield "deleting them"
+
+
 def many_ports_and_endpoints(world: World) -> Steps:
     """One slice of 2,000 ports and 1,000 endpoints."""
     ports = [Port(f"p{number}", "TCP", number) for number in range(1, 2001)]
@@ -216,6 +230,7 @@ ROWS = [
     (many_udp_addresses, MOST),
     (many_terminating_copies, MOST),
     (affinity, 0.15),
+    (many_large, 0.15),
     (many_ports_and_endpoints, 0.5),
 ]
 
