@@ -446,7 +446,8 @@ struct table_change {
 struct table_monitor_ops {
     void (*changed)(void *ctx, const struct table_change *change);
     void (*lost)(void *ctx);
-    /* Ends a group of reports about a family: check them now. @program made the last change. */
+    /* Ends a group of reports about a family: check them now. @program made the last change; its
+     * pid is 0 if the end of that transaction was lost. */
     void (*finished)(void *ctx, enum family family, const struct table_program *program);
     void *ctx;
 };

@@ -157,10 +157,12 @@ static bool take_datagram(struct table_monitor *m)
 
 static void take_all(struct table_monitor *m)
 {
-    if (m->missed) { /* treated as events of a finished transaction that were lost */
+    if (m->missed) { /* treated as events of a finished transaction that were lost, whoever is next
+                      */
         m->missed = false;
         m->waited = true;
         report_lost(m);
+        table_monitor_finish(m);
     }
     for (int i = 0; i < DATAGRAMS_AT_ONCE && take_datagram(m); i++)
         continue;

@@ -110,6 +110,13 @@ double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_soc
 
 /* ---- repairs ---- */
 
+/* Events were lost: whether others changed the table is unknown, and changes of our own may have
+ * waited. */
+static bool is_by_nobody(const struct foreign *foreign)
+{
+    return foreign->by.pid == 0;
+}
+
 /* Another daemon like this one has another layout of the table. */
 static bool is_other_layout(const struct foreign *foreign, const struct ruleset *rs)
 {
@@ -124,6 +131,14 @@ static void log_drift(const struct ruleset *rs, const struct commit_stats *sent)
              family_name(rs->family), sent->elements_added, sent->elements_deleted);
 }
 
+static void log_read_again(const struct ruleset *rs, const struct commit_stats *sent)
+{
+    log_info("table",
+             "family=%s read the table again, since events about it were lost added=%zu "
+             "deleted=%zu",
+             family_name(rs->family), sent->elements_added, sent->elements_deleted);
+}
+
 static void log_repair(const struct foreign *foreign, const struct ruleset *rs,
                        const struct commit_stats *sent, double seconds)
 {
@@ -131,8 +146,8 @@ static void log_repair(const struct foreign *foreign, const struct ruleset *rs,
     log_warn("table",
              "family=%s repaired changes by another program program=%s pid=%u added=%zu "
              "deleted=%zu seconds=%.6f next=%.2fs",
-             family, foreign->by.name[0] ? foreign->by.name : "unknown", foreign->by.pid,
-             sent->elements_added, sent->elements_deleted, seconds, foreign->pace.wait);
+             family, foreign->by.name, foreign->by.pid, sent->elements_added,
+             sent->elements_deleted, seconds, foreign->pace.wait);
     if (is_other_layout(foreign, rs))
         log_error(
             "table",
@@ -158,6 +173,8 @@ void foreign_repaired(struct foreign *foreign, const struct ruleset *rs,
     if (state == FOREIGN_DRIFTED) {
         foreign->drift += sent->elements_added + sent->elements_deleted;
         log_drift(rs, sent);
+    } else if (is_by_nobody(foreign)) {
+        log_read_again(rs, sent);
     } else {
         foreign->repairs++;
         log_repair(foreign, rs, sent, seconds);

@@ -393,6 +393,14 @@ COMMAND(break_rules)
     proxy_foreign_finished(proxy, FAMILY_IPV4, &by);
 }
 
+/* Events about the tables, whosever they were. */
+COMMAND(lose)
+{
+    const struct table_program unknown = {0};
+    proxy_foreign_lost(proxy);
+    proxy_foreign_finished(proxy, FAMILY_IPV4, &unknown);
+}
+
 /* ---- syncs ---- */
 
 static void sync_after(double seconds)
