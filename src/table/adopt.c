@@ -15,36 +15,36 @@
 
 /* ---- adoption ---- */
 
+static void forget_port(struct ruleset *rs, struct port_entry *port)
+{
+    port_list_desired(port);
+    slots_forget(&port->all);
+    if (port->local)
+        slots_forget(port->local);
+    if (!port_is_affine(port) && !port->entry.quarantined)
+        affinity_release(rs, port, SIZE_MAX);
+    port_release_list(rs, port, 0);
+    port->entry.queued = port->entry.trim = false;
+    port->found_classes = 0;
+}
+
 static void forget_entry(void *ctx, void *item)
 {
     struct ruleset *rs = ctx;
     struct entry *entry = item;
-    if (entry->is_port) {
-        struct port_entry *port = as_port(entry);
-        port_list_desired(port);
-        slots_forget(&port->all);
-        if (port->local)
-            slots_forget(port->local);
-        if (port->affinity && !port_is_affine(port) && !entry->quarantined)
-            affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
-        port_release_list(rs, port, 0);
-        entry->queued = entry->trim = false;
-        port->found_classes = 0;
-    }
+    if (entry->kind == ENTRY_PORT)
+        forget_port(rs, as_port(entry));
     ruleset_mark_dirty(rs, entry);
     for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
         entry_set_applied(rs, set, entry, 0);
 }
 
-/* After all entries. A new table may accept what the previous one rejected. */
+/* Before the elements are forgotten. */
 static void forget_others(struct ruleset *rs)
 {
-    if (rs->has_applied && !rs->adoption.ours)
-        quarantine_retry(rs, INFINITY);
     vec_clear(&rs->steps);
     rs->growing = false;
-    source_lists_forget(&rs->lists, &rs->plain);
-    plain_forget_applied(&rs->plain);
+    source_lists_forget(rs);
     instances_clear(&rs->instances);
     rs->collect_time = 0;
 }
@@ -53,7 +53,7 @@ static void forget_others(struct ruleset *rs)
 static void adopt_lists(struct ruleset *rs, double now)
 {
     list_value_vec *values = &rs->adoption.lists;
-    source_lists_adopt(&rs->lists, &rs->plain, values, now);
+    source_lists_adopt(rs, values, now);
     vec_each (values, value)
         source_list_hold(source_lists_find(&rs->lists, *value));
     vec_free(values);
@@ -108,7 +108,7 @@ static void read_or_make(struct ruleset *rs)
 static void forget_applied(struct ruleset *rs, bool ours)
 {
     rs->adoption.ours = ours;
-    rs->adoption.ports = false;
+    rs->adoption.forgetting = ENTRY_FRONTEND;
     if (rs->has_applied || rs->adopted)
         enter(rs, ADOPTION_FORGET);
     else
@@ -153,18 +153,29 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
 #define FORGET_MOST 256
 #define FORGET_WORK 4096
 
+/* A new table may accept what the previous one rejected. */
+static void end_forgetting(struct ruleset *rs)
+{
+    if (rs->has_applied && !rs->adoption.ours)
+        quarantine_retry(rs, INFINITY);
+    read_or_make(rs);
+}
+
 static void forget_some(struct ruleset *rs)
 {
+    const struct hash_table *const tables[] = {&rs->frontends, &rs->ports, &rs->plains};
     struct adoption *a = &rs->adoption;
     a->work += FORGET_WORK;
     for (size_t left = FORGET_MOST; left > 0; left--) {
-        a->at = hash_table_scan(a->ports ? &rs->ports : &rs->frontends, a->at, forget_entry, rs);
-        if (a->at == 0 && a->ports) {
+        a->at = hash_table_scan(tables[a->forgetting], a->at, forget_entry, rs);
+        if (a->at > 0)
+            continue;
+        if (a->forgetting == ENTRY_PORT)
             forget_others(rs);
-            read_or_make(rs);
+        if (a->forgetting++ == ENTRY_PLAIN) {
+            end_forgetting(rs);
             return;
         }
-        a->ports = a->ports || a->at == 0;
     }
 }
 
@@ -191,7 +202,8 @@ static int take_rules(struct ruleset *rs, struct nft_socket *socket, double now,
 
 static void report_abandoned(const struct ruleset *rs, const struct entry *entry)
 {
-    const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
+    const struct frontend_entry *frontend =
+        entry->kind == ENTRY_FRONTEND ? as_frontend(entry) : NULL;
     if (rs->config.abandoned && frontend && !entry->desired && frontend->applied &&
         frontend->frontend.protocol == IPPROTO_UDP)
         rs->config.abandoned(rs->config.ctx, &frontend->frontend);

@@ -2,6 +2,7 @@
 #include "affinity.h"
 
 #include "fill.h"
+#include "plain.h"
 #include "state.h"
 
 #include <stdlib.h>
@@ -21,148 +22,148 @@ static enum table_set set_by_value(bool local)
 }
 
 /* The value of a plain element, desired or else applied; NULL if none. */
-static const uint8_t *known_value(const struct plain_elements *elements, enum table_set set,
+static const uint8_t *known_value(const struct ruleset *rs, enum table_set set,
                                   const struct key *key)
 {
-    struct plain *known = plain_find(elements, set, key);
-    if (!known || (!known->desired && !known->applied))
+    struct plain *known = plain_find(rs, set, key);
+    if (!known || (!known->entry.desired && !known->applied))
         return NULL;
-    return known->desired ? plain_value(known) : plain_applied_value(known);
+    return known->entry.desired ? plain_value(known) : plain_applied_value(known);
 }
 
 /* A value that no backend has, not even in the kernel; 0 if none is left. */
-static uint32_t new_value(struct affinity *affinity, const struct plain_elements *elements,
-                          uint32_t port)
+static uint32_t new_value(const struct ruleset *rs, struct port_entry *port)
 {
+    struct affinity *affinity = port->affinity;
     for (unsigned tries = 0; !affinity->full && tries < MAX_BACKENDS; tries++) {
         affinity->last = affinity->last % MAX_BACKENDS + 1;
-        struct key key = key_of_number(port | affinity->last);
-        if (!plain_find(elements, SET_AFFINITY_BACKENDS, &key) &&
-            !plain_find(elements, SET_LOCAL_AFFINITY_BACKENDS, &key))
-            return port | affinity->last;
+        struct key key = key_of_number(port->number | affinity->last);
+        if (!plain_find(rs, SET_AFFINITY_BACKENDS, &key) &&
+            !plain_find(rs, SET_LOCAL_AFFINITY_BACKENDS, &key))
+            return port->number | affinity->last;
     }
     affinity->full = true;
     return 0;
 }
 
 /* The value a backend already has, unless a map has a different one for it; else a new one. */
-static uint32_t value_of(struct affinity *affinity, enum family family,
-                         const struct plain_elements *elements, uint32_t port,
+static uint32_t value_of(const struct ruleset *rs, struct port_entry *port,
                          const struct backend *backend)
 {
-    const struct key key = key_by_backend(family, port, backend);
-    const struct key ours = value_of_backend(family, backend);
-    const uint8_t *known = known_value(elements, SET_AFFINITY_NUMBERS, &key);
+    const struct key key = key_by_backend(rs->family, port->number, backend);
+    const struct key ours = value_of_backend(rs->family, backend);
+    const uint8_t *known = known_value(rs, SET_AFFINITY_NUMBERS, &key);
     uint32_t value = 0;
     if (known)
         memcpy(&value, known, sizeof(value));
-    bool keeps = port_of_value(value) == port && low_of_value(value) != 0;
+    bool keeps = port_of_value(value) == port->number && low_of_value(value) != 0;
     for (int local = 0; keeps && local < 2; local++) {
         const struct key by_value = key_of_number(value);
-        const uint8_t *other = known_value(elements, set_by_value(local), &by_value);
+        const uint8_t *other = known_value(rs, set_by_value(local), &by_value);
         keeps = !other || memcmp(other, ours.bytes, ours.length) == 0;
     }
-    return keeps ? value : new_value(affinity, elements, port);
+    return keeps ? value : new_value(rs, port);
 }
 
-static void desire(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                   uint32_t port, const struct backend *backend, bool local)
+static void desire(struct ruleset *rs, struct port_entry *port, const struct backend *backend,
+                   bool local)
 {
-    const uint32_t value =
-        slot_is_empty(backend) ? 0 : value_of(affinity, family, elements, port, backend);
+    const uint32_t value = slot_is_empty(backend) ? 0 : value_of(rs, port, backend);
     if (value == 0)
         return;
-    struct key by_backend = key_by_backend(family, port, backend), by_value = key_of_number(value),
-               data = value_of_backend(family, backend);
-    plain_desire(elements, SET_AFFINITY_NUMBERS, &by_backend, &by_value);
-    plain_desire(elements, set_by_value(local), &by_value, &data);
-    vec_push(&affinity->numbers, (struct affinity_number){*backend, value, local});
+    struct key by_backend = key_by_backend(rs->family, port->number, backend),
+               by_value = key_of_number(value), data = value_of_backend(rs->family, backend);
+    plain_desire(rs, SET_AFFINITY_NUMBERS, &by_backend, &by_value);
+    plain_desire(rs, set_by_value(local), &by_value, &data);
+    vec_push(&port->affinity->numbers, (struct affinity_number){*backend, value, local});
 }
 
-void affinity_add(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                  uint32_t port, const struct backends *backends, bool local)
+void affinity_add(struct ruleset *rs, struct port_entry *port, const struct backends *backends,
+                  bool local)
 {
     for (size_t i = 0; i < backends->n; i++)
-        desire(affinity, family, elements, port, &backends->v[i], local);
+        desire(rs, port, &backends->v[i], local);
 }
 
-static void drop(enum family family, struct plain_elements *elements,
-                 const struct affinity_number *number)
+static void drop(struct ruleset *rs, const struct affinity_number *number)
 {
-    struct key by_backend = key_by_backend(family, port_of_value(number->value), &number->backend),
+    struct key by_backend =
+                   key_by_backend(rs->family, port_of_value(number->value), &number->backend),
                by_value = key_of_number(number->value);
-    plain_drop(elements, SET_AFFINITY_NUMBERS, &by_backend);
-    plain_drop(elements, set_by_value(number->local), &by_value);
+    plain_drop(rs, SET_AFFINITY_NUMBERS, &by_backend);
+    plain_drop(rs, set_by_value(number->local), &by_value);
 }
 
 /* Drops the first @n numbers. */
-static void drop_first(struct affinity *affinity, enum family family,
-                       struct plain_elements *elements, size_t n)
+static void drop_first(struct ruleset *rs, struct affinity *affinity, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        drop(family, elements, &affinity->numbers.v[i]);
+        drop(rs, &affinity->numbers.v[i]);
     vec_drop_first(&affinity->numbers, n);
 }
 
-void affinity_hold(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                   uint32_t port, const struct backends *all, const struct backends *local)
+void affinity_hold(struct ruleset *rs, struct port_entry *port, const struct backends *all,
+                   const struct backends *local)
 {
+    struct affinity *affinity = port->affinity;
     const size_t n_before = affinity->numbers.n;
     /* Acquire before release: remaining backends keep their numbers. */
-    affinity_add(affinity, family, elements, port, all, false);
-    affinity_add(affinity, family, elements, port, local, true);
-    drop_first(affinity, family, elements, n_before);
+    affinity_add(rs, port, all, false);
+    affinity_add(rs, port, local, true);
+    drop_first(rs, affinity, n_before);
     affinity->current = !affinity->full;
     affinity->full = affinity->full && n_before == 0;
 }
 
 /* Those of @part that @went (sorted) has. */
-static void drop_those(struct affinity *affinity, enum family family,
-                       struct plain_elements *elements, const backend_vec *went, bool local)
+static void drop_those(struct ruleset *rs, struct affinity *affinity, const backend_vec *went,
+                       bool local)
 {
     size_t n = 0;
     vec_each (&affinity->numbers, number) {
         if (number->local == local &&
             bsearch(&number->backend, went->v, went->n, sizeof(*went->v), backend_compare))
-            drop(family, elements, number);
+            drop(rs, number);
         else
             affinity->numbers.v[n++] = *number;
     }
     affinity->numbers.n = n;
 }
 
-void affinity_change(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                     uint32_t port, const struct backend_change *changes, size_t n, bool local)
+void affinity_change(struct ruleset *rs, struct port_entry *port,
+                     const struct backend_change *changes, size_t n, bool local)
 {
     backend_vec went = {0}, came = {0};
     backend_changes_sum(changes, n, &went, &came);
     if (went.n > 0)
-        drop_those(affinity, family, elements, &went, local);
+        drop_those(rs, port->affinity, &went, local);
     vec_each (&came, backend)
-        desire(affinity, family, elements, port, backend, local);
+        desire(rs, port, backend, local);
     vec_free(&went);
     vec_free(&came);
 }
 
-void affinity_release_new(struct affinity *affinity, enum family family,
-                          struct plain_elements *elements)
+void affinity_release_new(struct ruleset *rs, struct port_entry *port)
 {
+    struct affinity *affinity = port->affinity;
     size_t n = 0;
     vec_each (&affinity->numbers, number) {
         const struct key by_value = key_of_number(number->value);
-        if (plain_find(elements, set_by_value(number->local), &by_value)->applied)
+        if (plain_find(rs, set_by_value(number->local), &by_value)->applied)
             affinity->numbers.v[n++] = *number;
         else
-            drop(family, elements, number);
+            drop(rs, number);
     }
     affinity->numbers.n = n;
 }
 
-void affinity_release(struct affinity *affinity, enum family family,
-                      struct plain_elements *elements, size_t most)
+void affinity_release(struct ruleset *rs, struct port_entry *port, size_t most)
 {
+    struct affinity *affinity = port->affinity;
+    if (!affinity)
+        return;
     for (; affinity->numbers.n > 0 && most > 0; most--)
-        drop(family, elements, &affinity->numbers.v[--affinity->numbers.n]);
+        drop(rs, &affinity->numbers.v[--affinity->numbers.n]);
     if (affinity->numbers.n == 0)
         vec_free(&affinity->numbers);
     affinity->full = affinity->current = false;

@@ -7,10 +7,13 @@
 #ifndef KUBE_NFTD_TABLE_AFFINITY_H
 #define KUBE_NFTD_TABLE_AFFINITY_H
 
+#include "element.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
-#include "plain.h"
 #include "slots.h"
+
+struct port_entry;
+struct ruleset;
 
 /* A backend and its number P:B; a port's are unsorted. */
 struct affinity_number {
@@ -40,30 +43,28 @@ static inline uint32_t affinity_value(const struct affinity *affinity)
 }
 
 /**
- * Assigns numbers to the backends (some may be empty slots) of both parts of @port (its number), by
- * plain elements, and releases numbers no longer needed. Backends keep the numbers they have in the
+ * Assigns numbers to the backends (some may be empty slots) of both parts of @port, by plain
+ * elements, and releases numbers no longer needed. Backends keep the numbers they have in the
  * kernel. When no number is left a backend gets none: its connections are balanced without
  * affinity.
  */
-void affinity_hold(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                   uint32_t port, const struct backends *all, const struct backends *local);
+void affinity_hold(struct ruleset *rs, struct port_entry *port, const struct backends *all,
+                   const struct backends *local);
 
 /** Assigns numbers to backends that are added to a part. */
-void affinity_add(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                  uint32_t port, const struct backends *backends, bool local);
+void affinity_add(struct ruleset *rs, struct port_entry *port, const struct backends *backends,
+                  bool local);
 
 /** Assigns numbers to backends that come to a part, and releases those of others. Costs as much as
- * the changes, plus one scan of the numbers. Only while affinity->current, and not full. */
-void affinity_change(struct affinity *affinity, enum family family, struct plain_elements *elements,
-                     uint32_t port, const struct backend_change *changes, size_t n, bool local);
+ * the changes, plus one scan of the numbers. Only while they are current, and not full. */
+void affinity_change(struct ruleset *rs, struct port_entry *port,
+                     const struct backend_change *changes, size_t n, bool local);
 
 /** Releases the numbers that the kernel does not have yet. */
-void affinity_release_new(struct affinity *affinity, enum family family,
-                          struct plain_elements *elements);
+void affinity_release_new(struct ruleset *rs, struct port_entry *port);
 
-/** Releases up to @most numbers. */
-void affinity_release(struct affinity *affinity, enum family family,
-                      struct plain_elements *elements, size_t most);
+/** Releases up to @most numbers, if @port has any. */
+void affinity_release(struct ruleset *rs, struct port_entry *port, size_t most);
 
 /** While session affinity is in use: counts the records written by packets, for metrics, and logs
  * when the map is nearly full. Costs one query, however many records exist (fill.h). */

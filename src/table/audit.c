@@ -22,24 +22,6 @@ static void recheck(struct ruleset *rs, enum table_set set, const struct key *ke
 
 #define WORD 32
 
-static struct slot_table *slots_of(enum table_set set, const struct entry *entry)
-{
-    return set_owner(set) == OWNER_SLOTS ? port_slots(as_port(entry), part_of_set(set)) : NULL;
-}
-
-/* The number of keys that @entry has in @set; whether an element is applied under one of them. */
-static uint32_t count_keys(enum table_set set, const struct entry *entry)
-{
-    const struct slot_table *slots = slots_of(set, entry);
-    return set_owner(set) != OWNER_SLOTS ? 1 : slots ? slots->n_slots : 0;
-}
-
-static bool has(enum table_set set, const struct entry *entry, uint32_t at)
-{
-    const struct slot_table *slots = slots_of(set, entry);
-    return slots ? !slot_is_empty(&slots->slots[at]) : entry_applied(set, entry) != 0;
-}
-
 /* The number of bit words of an entry, followed by them; NULL: nothing seen yet. */
 static uint32_t *words_of(const struct audit *audit, const struct entry *entry)
 {
@@ -50,7 +32,7 @@ static uint32_t *words_of(const struct audit *audit, const struct entry *entry)
 static void see(struct audit *audit, enum table_set set, struct entry *entry, uint32_t at)
 {
     if (entry->seen == 0) {
-        const uint32_t n = (count_keys(set, entry) + WORD - 1) / WORD;
+        const uint32_t n = (entry_keys(set, entry) + WORD - 1) / WORD;
         entry->seen = (uint32_t)audit->seen.n + 1;
         vec_push(&audit->seen, n);
         for (uint32_t i = 0; i < n; i++)
@@ -78,38 +60,33 @@ void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
     else if (!ruleset_find_applied(rs, set, element, &applied) || !applied.same) {
         if (rs->rechecks.n < MOST_RECHECKS)
             ruleset_recheck_element(rs, set_name(set), element);
-    } else if (applied.plain)
-        applied.plain->seen = true;
-    else
-        see(audit, set, applied.entry, set_owner(set) == OWNER_SLOTS ? applied.element.slot : 0);
+    } else {
+        see(audit, set, applied.entry, applied.element.slot);
+    }
+}
+
+static void finish_entry(struct audit *audit, struct ruleset *rs, enum table_set set,
+                         struct entry *entry)
+{
+    const uint32_t n = entry_keys(set, entry);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!entry_has(set, entry, i) || was_seen(audit, entry, i))
+            continue;
+        const struct key key = entry_key(set, entry, i);
+        recheck(rs, set, &key);
+    }
 }
 
 static void finish_entries(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
 {
-    hash_table_each (set_owner(set) == OWNER_FRONTEND ? &rs->frontends : &rs->ports, struct entry,
-                     entry) {
-        const uint32_t n = whole ? count_keys(set, entry) : 0;
-        for (uint32_t i = 0; i < n; i++) {
-            if (!has(set, entry, i) || was_seen(audit, entry, i))
-                continue;
-            const struct key key = entry_key(set, entry, i);
-            recheck(rs, set, &key);
-        }
+    hash_table_each (ruleset_entries(rs, set), struct entry, entry) {
+        if (entry->kind == ENTRY_PLAIN && plain_set(as_plain(entry)) != set)
+            continue;
+        if (whole)
+            finish_entry(audit, rs, set, entry);
         entry->seen = 0;
     }
     vec_free(&audit->seen);
-}
-
-static void finish_plain(struct ruleset *rs, enum table_set set, bool whole)
-{
-    hash_table_each (&rs->plain.all, struct plain, plain) {
-        if (plain_set(plain) != set)
-            continue;
-        const struct key key = key_of_bytes(plain_key(plain), plain->key_length);
-        if (whole && plain->applied && !plain->seen)
-            recheck(rs, set, &key);
-        plain->seen = false;
-    }
 }
 
 static void finish_ranges(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
@@ -127,8 +104,6 @@ void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, b
 {
     if (set_owner(set) == OWNER_RANGES)
         finish_ranges(audit, rs, set, whole);
-    else if (set_is_plain(set))
-        finish_plain(rs, set, whole);
     else
         finish_entries(audit, rs, set, whole);
 }

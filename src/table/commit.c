@@ -36,7 +36,7 @@ bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
     return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
-           rs->plain.dirty.n > 0 || (due > 0 && now >= due);
+           (due > 0 && now >= due);
 }
 
 /* ---- applied state ---- */
@@ -67,9 +67,9 @@ static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
 {
     const bool trims_on = entry->trim && as_port(entry)->trimmed;
     entry_clean(entry);
-    if (!entry->is_port || !port_grows(as_port(entry)))
+    if (entry->kind != ENTRY_PORT || !port_grows(as_port(entry)))
         quarantine_end(rs, entry);
-    if (entry->is_port) {
+    if (entry->kind == ENTRY_PORT) {
         as_port(entry)->renumbered = false;
         steps_finish(rs, as_port(entry), trims_on, now);
     } else if (!entry->desired) {
@@ -89,18 +89,24 @@ static bool slots_change(const struct port_entry *port, enum port_part which)
     return slots->change->plan.moves.n + slots_missing(slots) > 0;
 }
 
+static bool lacks_number(const struct entry *entry)
+{
+    const struct port_entry *port = port_of_entry(entry);
+    return entry->kind != ENTRY_PLAIN && (!port || !port->number);
+}
+
 bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now)
 {
-    struct port_entry *port = entry->is_port ? as_port(entry) : as_frontend(entry)->port;
-    if (!entry->desired || entry->quarantined || !port || !port->number)
+    struct port_entry *port = entry->kind == ENTRY_PORT ? as_port(entry) : NULL;
+    if (!entry->desired || entry->quarantined || lacks_number(entry))
         return false;
     ruleset_plan_entry(rs, entry, ruleset_most_added(rs));
     for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
         if (entry_applied(set, entry) != entry_desired(set, entry))
             return false;
-    if (entry->is_port && (slots_change(port, PART_ALL) || slots_change(port, PART_LOCAL)))
+    if (port && (slots_change(port, PART_ALL) || slots_change(port, PART_LOCAL)))
         return false;
-    if (entry->is_port)
+    if (port)
         apply_slots(port);
     finish_entry(rs, entry, now);
     return true;
@@ -126,7 +132,7 @@ static void add_new_instances(struct ruleset *rs)
 static void apply(struct ruleset *rs, double now)
 {
     vec_each (&rs->dirty, it)
-        if ((*it)->is_port)
+        if ((*it)->kind == ENTRY_PORT)
             apply_slots(as_port(*it));
     vec_each (&rs->differences, it)
         apply_difference(rs, it, now);
@@ -136,7 +142,6 @@ static void apply(struct ruleset *rs, double now)
         finish_port_before(rs, it, now);
     vec_clear_few(&rs->dirty);
     vec_clear_few(&rs->differences);
-    plain_apply(&rs->plain);
     quarantine_applied(rs);
     add_new_instances(rs);
     rs->stats.replaced += rs->state == TABLE_REPLACED;
@@ -260,7 +265,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     rs->filling = rs->portions.left;
     portions_next(rs);
     steps_begin(rs, now);
-    source_lists_trim(&rs->lists, &rs->plain, now);
+    source_lists_trim(rs, now);
     /* Just before the first attempt to replace it, to keep the interval short. */
     if (is_replaced && !rs->has_shadows)
         ruleset_add_shadow_chains(rs, socket);
@@ -284,8 +289,8 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
         ruleset_collect(rs, socket, now);
     }
     rs->stats.limited[LIMIT_NUMBERS] = rs->numbers.n_waiting;
-    rs->stats.rejected = rs->quarantine.all.n;
-    rs->stats.rejected_elements = rs->plain.quarantined.n;
+    rs->stats.rejected = rs->quarantine.all.n - rs->quarantine.n_plain;
+    rs->stats.rejected_elements = rs->quarantine.n_plain;
     nft_batch_clear(&rs->batch);
     return result;
 }

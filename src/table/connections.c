@@ -67,7 +67,7 @@ void connections_encode(struct ruleset *rs)
         return;
     for (enum nft_element_op op = ELEMENT_ADD; op <= ELEMENT_DELETE; op++)
         vec_each (&rs->dirty, it)
-            if ((*it)->is_port && as_port(*it)->renumbered && as_port(*it)->number)
+            if ((*it)->kind == ENTRY_PORT && as_port(*it)->renumbered && as_port(*it)->number)
                 nft_batch_element(&rs->batch, op, set_names[OF_SERVICES], &as_port(*it)->number,
                                   sizeof(uint32_t), NULL, 0);
 }

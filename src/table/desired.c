@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The desired state, as set by policy. Entries are dirty until committed. */
+#include "plain.h"
 #include "state.h"
 
 #include <utlist.h>
@@ -39,7 +40,7 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
         set_slots(port, PART_LOCAL, route->local_backends, route->n_local);
     rs->stats.limited[LIMIT_ENDPOINTS] += port->excess;
     if (port->entry.dirty && !route->affinity_timeout && port->affinity && port->affinity->timeout)
-        affinity_release_new(port->affinity, rs->family, &rs->plain);
+        affinity_release_new(rs, port);
     if (route->affinity_timeout || port->affinity) {
         port_affinity(port)->timeout = route->affinity_timeout;
         port->affinity->identity = route->identity;
@@ -93,10 +94,8 @@ static void change_affinity(struct ruleset *rs, struct port_entry *port,
     struct affinity *affinity = port->affinity;
     if (!affinity || !affinity->timeout)
         return;
-    affinity_change(affinity, rs->family, &rs->plain, port->number, change->backends,
-                    change->n_backends, false);
-    affinity_change(affinity, rs->family, &rs->plain, port->number, change->local_backends,
-                    change->n_local, true);
+    affinity_change(rs, port, change->backends, change->n_backends, false);
+    affinity_change(rs, port, change->local_backends, change->n_local, true);
 }
 
 bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_route_change *change)
@@ -193,9 +192,9 @@ void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
 static void desire(struct ruleset *rs, enum table_set set, const struct key *key, bool desired)
 {
     if (desired)
-        plain_desire(&rs->plain, set, key, NULL);
+        plain_desire(rs, set, key, NULL);
     else
-        plain_drop(&rs->plain, set, key);
+        plain_drop(rs, set, key);
 }
 
 static struct key key_of_address(const struct ruleset *rs, const struct address *address)
@@ -208,8 +207,8 @@ static struct key key_of_address(const struct ruleset *rs, const struct address 
 bool ruleset_has_cluster_ip(const struct ruleset *rs, const struct address *address)
 {
     struct key key = key_of_address(rs, address);
-    const struct plain *known = plain_find(&rs->plain, SET_CLUSTER_IPS, &key);
-    return known && known->desired;
+    const struct plain *known = plain_find(rs, SET_CLUSTER_IPS, &key);
+    return known && known->entry.desired;
 }
 
 void ruleset_use_hairpin(struct ruleset *rs, const struct address *address, bool in_use)
@@ -281,9 +280,9 @@ void ruleset_set_service_cidrs(struct ruleset *rs, const range_vec *ranges)
 {
     set_ranges(rs, SET_SERVICE_CIDRS, &rs->service_cidrs, ranges);
     rs->has_cover = false;
-    hash_table_each (&rs->plain.all, const struct plain, plain) {
+    hash_table_each (&rs->plains, const struct plain, plain) {
         struct address address = {0};
-        if (plain_set(plain) != SET_CLUSTER_IPS || plain->desired == 0)
+        if (plain_set(plain) != SET_CLUSTER_IPS || !plain->entry.desired)
             continue;
         memcpy(address.bytes, plain_key(plain), address_length(rs->family));
         if (!ranges_contain(&rs->service_cidrs, &address))

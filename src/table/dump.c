@@ -90,8 +90,8 @@ static void print_element(struct dump *d, enum table_set set, const uint8_t *key
     }
 }
 
-/* Prints the elements of a frontend or service port. */
-static void print_entry(struct dump *d, enum table_set set, const struct entry *entry)
+/* Prints the elements of an entry in a set where it has some. */
+static void print_entry(struct dump *d, enum table_set set, struct entry *entry)
 {
     if (set_owner(set) == OWNER_SLOTS) {
         const struct slot_table *slots = port_slots(as_port(entry), part_of_set(set));
@@ -102,17 +102,16 @@ static void print_entry(struct dump *d, enum table_set set, const struct entry *
         }
     } else if (entry_desired(set, entry)) {
         const struct key key = entry_key(set, entry, 0);
-        const struct key value = key_of_number(entry_desired(set, entry));
-        print_element(d, set, key.bytes, value.bytes);
+        const struct key number = key_of_number(entry_desired(set, entry));
+        print_element(d, set, key.bytes,
+                      entry->kind == ENTRY_PLAIN ? plain_value(as_plain(entry)) : number.bytes);
     }
 }
 
-static int compare_plain(const void *a, const void *b)
+static bool is_in_set(enum table_set set, const struct entry *entry)
 {
-    const struct plain *p = *(struct plain *const *)a, *q = *(struct plain *const *)b;
-    if (plain_set(p) != plain_set(q))
-        return plain_set(p) < plain_set(q) ? -1 : 1;
-    return memcmp(plain_key(p), plain_key(q), p->key_length);
+    return set_owner(set) == OWNER_SLOTS ? entry->kind == ENTRY_PORT
+                                         : set >= first_set(entry) && set < end_of_sets(entry);
 }
 
 static void print_elements(struct dump *d, const struct layout_set *from)
@@ -120,11 +119,8 @@ static void print_elements(struct dump *d, const struct layout_set *from)
     const enum table_set set = set_of_name(from->name);
     if (set < TABLE_SETS) { /* else packets write it, or it has only verdicts */
         vec_each (&d->rs->dirty, it)
-            if (set_is_of(set, *it))
+            if (is_in_set(set, *it))
                 print_entry(d, set, *it);
-        vec_each (&d->rs->plain.dirty, it)
-            if ((*it)->desired && plain_set(*it) == set)
-                print_element(d, set, plain_key(*it), plain_value(*it));
     }
     vec_each (&from->verdicts, verdict) {
         next_element(d);
@@ -192,9 +188,6 @@ static instance_vec plan(struct ruleset *rs)
     ruleset_sort_dirty(rs); /* before planning: affinity numbers follow this order */
     ruleset_plan(rs, SIZE_MAX);
     ruleset_sort_dirty(rs); /* service ports are now numbered */
-    if (rs->plain.dirty.n)
-        qsort(rs->plain.dirty.v, rs->plain.dirty.n, sizeof(*rs->plain.dirty.v), compare_plain);
-
     ruleset_find_differences(rs);
     ruleset_new_instances(rs, &instances);
     return instances;

@@ -11,26 +11,33 @@
 #define BACKEND "AS"
 #define SLOT "CN"
 
+#define PORT_SET OWNER_PORT, PHASE_PORTS, PHASE_PORTS_GO
+#define SLOT_SET OWNER_SLOTS, PHASE_SLOTS, PHASE_SLOTS_GO
+#define PLAIN_SET OWNER_TABLE, PHASE_PLAIN, PHASE_PLAIN_GOES
+#define RANGE_SET OWNER_RANGES, PHASE_RANGES, PHASE_RANGES
+
 const struct set_schema set_schema[TABLE_SETS] = {
-    [SET_SERVICES] = {"services", OWNER_FRONTEND, FRONTEND, "C", 0},
-    [SET_SOURCE_LISTS] = {"source_lists", OWNER_PORT, "C", "C", 0},
-    [SET_AFFINITY_TIMEOUTS] = {"affinity_timeouts", OWNER_PORT, "C", "C", 0},
-    [SET_LOCAL_PORTS] = {"local_ports", OWNER_PORT, "C", "C", 0},
-    [SET_PORTS] = {"ports", OWNER_PORT, "C", "C", 0},
-    [SET_REJECTED] = {"rejected_ports", OWNER_PORT, "C", "", 0},
-    [SET_DROPPED] = {"dropped_ports", OWNER_PORT, "C", "", CLASS_LOCAL},
-    [SET_ENDPOINTS] = {"endpoints", OWNER_SLOTS, SLOT, BACKEND, 0},
-    [SET_LOCAL_ENDPOINTS] = {"local_endpoints", OWNER_SLOTS, SLOT, BACKEND, 0},
-    [SET_CLUSTER_IPS] = {"cluster_ips", OWNER_TABLE, "A", "", 0},
-    [SET_HAIRPIN] = {"hairpin", OWNER_TABLE, "AA", "", 0},
-    [SET_LOCALHOST_PORTS] = {"localhost_ports", OWNER_TABLE, "PS", "", 0},
-    [SET_ALLOWED_SOURCES] = {"allowed_sources", OWNER_TABLE, "AC", "", 0},
-    [SET_AFFINITY_NUMBERS] = {"affinity_numbers", OWNER_TABLE, "CAS", "C", 0},
-    [SET_AFFINITY_BACKENDS] = {"affinity_backends", OWNER_TABLE, "C", BACKEND, 0},
-    [SET_LOCAL_AFFINITY_BACKENDS] = {"local_affinity_backends", OWNER_TABLE, "C", BACKEND, 0},
-    [SET_SERVICE_CIDRS] = {"service_cidrs", OWNER_RANGES, "R", "", 0},
-    [SET_SERVICE_RANGES] = {"service_ranges", OWNER_RANGES, "R", "", 0},
-    [SET_POD_CIDRS] = {"pod_cidrs", OWNER_RANGES, "R", "", 0},
+    [SET_SERVICES] = {"services", OWNER_FRONTEND, PHASE_FRONTENDS, PHASE_FRONTENDS, FRONTEND, "C",
+                      0},
+    [SET_SOURCE_LISTS] = {"source_lists", PORT_SET, "C", "C", 0},
+    [SET_AFFINITY_TIMEOUTS] = {"affinity_timeouts", PORT_SET, "C", "C", 0},
+    [SET_LOCAL_PORTS] = {"local_ports", PORT_SET, "C", "C", 0},
+    [SET_PORTS] = {"ports", PORT_SET, "C", "C", 0},
+    [SET_REJECTED] = {"rejected_ports", PORT_SET, "C", "", 0},
+    [SET_DROPPED] = {"dropped_ports", PORT_SET, "C", "", CLASS_LOCAL},
+    [SET_ENDPOINTS] = {"endpoints", SLOT_SET, SLOT, BACKEND, 0},
+    [SET_LOCAL_ENDPOINTS] = {"local_endpoints", SLOT_SET, SLOT, BACKEND, 0},
+    [SET_CLUSTER_IPS] = {"cluster_ips", OWNER_TABLE, PHASE_REJECTED, PHASE_NOT_REJECTED, "A", "",
+                         0},
+    [SET_HAIRPIN] = {"hairpin", PLAIN_SET, "AA", "", 0},
+    [SET_LOCALHOST_PORTS] = {"localhost_ports", PLAIN_SET, "PS", "", 0},
+    [SET_ALLOWED_SOURCES] = {"allowed_sources", PLAIN_SET, "AC", "", 0},
+    [SET_AFFINITY_NUMBERS] = {"affinity_numbers", PLAIN_SET, "CAS", "C", 0},
+    [SET_AFFINITY_BACKENDS] = {"affinity_backends", PLAIN_SET, "C", BACKEND, 0},
+    [SET_LOCAL_AFFINITY_BACKENDS] = {"local_affinity_backends", PLAIN_SET, "C", BACKEND, 0},
+    [SET_SERVICE_CIDRS] = {"service_cidrs", RANGE_SET, "R", "", 0},
+    [SET_SERVICE_RANGES] = {"service_ranges", RANGE_SET, "R", "", 0},
+    [SET_POD_CIDRS] = {"pod_cidrs", RANGE_SET, "R", "", 0},
 };
 
 enum table_set set_of_name(const char *name)

@@ -200,6 +200,23 @@ enum set_owner {
     OWNER_RANGES    /* likewise; the kernel reports the ends of ranges */
 };
 
+/* When the elements of a set are sent: what packets are led to comes before what leads there, and
+ * goes after that. The table rejects packets to unserved ports of a cluster IP, so those come last,
+ * and go first; ranges make room for others before these come. */
+enum set_phase {
+    PHASE_RANGES,
+    PHASE_NOT_REJECTED, /* cluster IPs go */
+    PHASE_PLAIN,        /* what slots, ports and frontends need comes */
+    PHASE_SLOTS,
+    PHASE_PORTS,
+    PHASE_FRONTENDS, /* they come and go */
+    PHASE_PORTS_GO,
+    PHASE_SLOTS_GO,
+    PHASE_PLAIN_GOES,
+    PHASE_REJECTED, /* cluster IPs come */
+    PHASES
+};
+
 /* Fields of keys and values, one letter each. */
 enum set_field {
     FIELD_ADDRESS = 'A',
@@ -213,8 +230,9 @@ enum set_field {
 struct set_schema {
     const char *name; /* in base.nft */
     enum set_owner owner;
-    const char *key, *value; /* fields; value NULL: a set */
-    uint32_t low;            /* OWNER_PORT: the bits below P in the key */
+    enum set_phase comes, goes; /* a new value comes */
+    const char *key, *value;    /* fields; value empty: a set */
+    uint32_t low;               /* OWNER_PORT: the bits below P in the key */
 };
 
 extern const struct set_schema set_schema[TABLE_SETS];

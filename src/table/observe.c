@@ -3,6 +3,7 @@
  * Compares what the kernel has under a key with the applied state, and marks differences dirty.
  * Apart from this, only commits change the applied state.
  */
+#include "plain.h"
 #include "state.h"
 
 #include <string.h>
@@ -14,42 +15,40 @@ static bool is_value(const uint8_t *ours, size_t length, const struct nft_elemen
     return length == from->data_length && (length == 0 || memcmp(ours, from->data, length) == 0);
 }
 
+/* The entry with the decoded key; NULL if there is none. */
+static struct entry *find_entry(const struct ruleset *rs, enum table_set set,
+                                const struct nft_element *from, const struct element *element)
+{
+    struct frontend_entry *frontend;
+    struct port_entry *port;
+    struct plain *plain;
+    switch (set_owner(set)) {
+    case OWNER_FRONTEND:
+        frontend = ruleset_find_frontend(rs, &element->frontend);
+        return frontend ? &frontend->entry : NULL;
+    case OWNER_TABLE: {
+        const struct key key = key_of_bytes(from->key, from->key_length);
+        plain = plain_find(rs, set, &key);
+        return plain ? &plain->entry : NULL;
+    }
+    default:
+        port = ruleset_port_of_number(rs, element->port);
+        return port ? &port->entry : NULL;
+    }
+}
+
 bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
                           const struct nft_element *from, struct applied_element *out)
 {
-    struct element *element = &out->element;
-    const enum set_owner owner = set_owner(set);
-    out->entry = NULL;
-    out->plain = NULL;
+    out->element.slot = 0;
     out->there = out->same = false;
-    if (owner == OWNER_RANGES || !element_take_key(set, rs->family, from, element))
+    if (set_owner(set) == OWNER_RANGES || !element_take_key(set, rs->family, from, &out->element))
         return false;
-    if (owner == OWNER_TABLE) {
-        const struct key key = key_of_bytes(from->key, from->key_length);
-        out->plain = plain_find(&rs->plain, set, &key);
-        out->there = out->plain && out->plain->applied;
-        out->same =
-            out->there && is_value(plain_applied_value(out->plain), out->plain->value_length, from);
-        return true;
-    }
-    struct port_entry *port =
-        owner == OWNER_FRONTEND ? NULL : ruleset_port_of_number(rs, element->port);
-    struct frontend_entry *frontend =
-        owner == OWNER_FRONTEND ? ruleset_find_frontend(rs, &element->frontend) : NULL;
-    out->entry = port ? &port->entry : frontend ? &frontend->entry : NULL;
-    if (!out->entry)
-        return true;
-    const bool ours = element_take_value(set, rs->family, from, element);
-    if (owner == OWNER_SLOTS) {
-        const struct slot_table *slots = port_slots(port, part_of_set(set));
-        const struct backend *slot =
-            slots && element->slot < slots->n_slots ? &slots->slots[element->slot] : NULL;
-        out->there = slot && !slot_is_empty(slot);
-        out->same = out->there && ours && backend_equal(slot, &element->backend);
-    } else {
-        const uint32_t applied = entry_applied(set, out->entry);
-        out->there = applied != 0;
-        out->same = out->there && ours && applied == element->number;
+    out->entry = find_entry(rs, set, from, &out->element);
+    out->there = out->entry && entry_has(set, out->entry, out->element.slot);
+    if (out->there) {
+        const struct key value = entry_value(rs->family, set, out->entry, out->element.slot);
+        out->same = is_value(value.bytes, value.length, from);
     }
     return true;
 }
@@ -72,7 +71,7 @@ void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_ele
     if (set_is_plain(set)) {
         const struct key key = key_of_bytes(from->key, from->key_length),
                          value = key_of_bytes(from->data, there ? from->data_length : 0);
-        plain_observe(&rs->plain, set, &key, value.length ? &value : NULL, there);
+        plain_observe(rs, set, &key, value.length ? &value : NULL, there);
         return;
     }
     struct entry *entry = get_entry(rs, set, applied);
@@ -94,9 +93,9 @@ void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_ele
  * slots or counts change. */
 static void list_desired(struct ruleset *rs, struct entry *entry)
 {
-    struct port_entry *port = entry && entry->is_port ? as_port(entry) : NULL;
-    if (entry && !entry->is_port && value_is_counted(entry_applied(SET_SERVICES, entry)))
-        port = ruleset_port_of_number(rs, port_of_value(entry_applied(SET_SERVICES, entry)));
+    struct port_entry *port = entry && entry->kind == ENTRY_PORT ? as_port(entry) : NULL;
+    if (entry && entry->kind == ENTRY_FRONTEND && value_is_counted(as_frontend(entry)->applied))
+        port = ruleset_port_of_number(rs, port_of_value(as_frontend(entry)->applied));
     if (!port)
         return;
     port_list_desired(port);
@@ -133,7 +132,7 @@ static int compare_ranges(const void *a, const void *b)
 static void differing_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found,
                              range_vec *missing, range_vec *others)
 {
-    hash_table_each (&rs->plain.all, struct plain, plain) {
+    hash_table_each (&rs->plains, struct plain, plain) {
         if (plain_set(plain) != set || !plain->applied)
             continue;
         struct address_range range = range_of_key(rs->family, plain_key(plain));
@@ -142,7 +141,7 @@ static void differing_ranges(const struct ruleset *rs, enum table_set set, const
     }
     vec_each (found, range) {
         const struct key key = key_of_range(rs->family, range);
-        const struct plain *plain = plain_find(&rs->plain, set, &key);
+        const struct plain *plain = plain_find(rs, set, &key);
         if (!plain || !plain->applied)
             vec_push(others, *range);
     }
@@ -164,7 +163,7 @@ static void record_ranges(struct ruleset *rs, enum table_set set, const range_ve
     vec_each (ranges, range) {
         const struct key key = key_of_range(rs->family, range);
         const size_t elements = range_elements(rs->family, range);
-        plain_observe(&rs->plain, set, &key, NULL, there);
+        plain_observe(rs, set, &key, NULL, there);
         rs->stats.elements += there ? elements : -elements;
     }
 }

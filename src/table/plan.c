@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Plans slots from the desired state, and what is left of them for later steps. */
+#include "plain.h"
 #include "state.h"
 #include "template.h"
 
@@ -155,6 +156,8 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry)
 {
     if (entry->quarantined)
         return entry_applied(set, entry);
+    if (entry->kind == ENTRY_PLAIN)
+        return plain_desired(as_plain(entry));
     switch (set) {
     case SET_SERVICES:
         return desired_service(as_frontend(entry));
@@ -218,12 +221,12 @@ static void request_numbers(struct ruleset *rs)
     size_t n = 0;
     for (size_t i = 0; i < rs->dirty.n; i++) {
         struct entry *entry = rs->dirty.v[i];
-        struct port_entry *port = entry->is_port ? as_port(entry) : as_frontend(entry)->port;
+        struct port_entry *port = port_of_entry(entry);
         if (port)
             numbers_request(rs, port);
     }
     vec_each (&rs->dirty, it) {
-        if ((*it)->is_port && as_port(*it)->waits)
+        if ((*it)->kind == ENTRY_PORT && as_port(*it)->waits)
             entry_clean(*it);
         else
             rs->dirty.v[n++] = *it;
@@ -244,8 +247,7 @@ static size_t add_slots(struct ruleset *rs, struct port_entry *port, enum port_p
     slots->n_added = (uint32_t)(missing < most ? missing : most);
     const struct backends added = {slots->change->plan.added, slots->n_added};
     if (port_is_affine(port) && port->affinity->current) {
-        affinity_add(port->affinity, rs->family, &rs->plain, port->number, &added,
-                     which == PART_LOCAL);
+        affinity_add(rs, port, &added, which == PART_LOCAL);
         port->affinity->current = !port->affinity->full;
     }
     return added.n * port_slot_elements(port);
@@ -274,7 +276,7 @@ static void plan_affinity(struct ruleset *rs, struct port_entry *port)
             planned[which] = slots_planned(port_slots(port, which));
     const struct backends all = {planned[PART_ALL].v, planned[PART_ALL].n},
                           local = {planned[PART_LOCAL].v, planned[PART_LOCAL].n};
-    affinity_hold(affinity, rs->family, &rs->plain, port->number, &all, &local);
+    affinity_hold(rs, port, &all, &local);
     vec_free(&planned[PART_ALL]);
     vec_free(&planned[PART_LOCAL]);
 }
@@ -292,15 +294,15 @@ static void give_up_affinity(struct ruleset *rs, struct port_entry *port)
 {
     if (port->affinity && !port_is_affine(port) && port->led_affine > 0 && port->entry.desired &&
         (backends_change(port, PART_ALL) || backends_change(port, PART_LOCAL)))
-        affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
+        affinity_release(rs, port, SIZE_MAX);
 }
 
 void ruleset_plan_entry(struct ruleset *rs, struct entry *entry, size_t most_added)
 {
-    if (!entry->is_port)
+    if (entry->kind != ENTRY_PORT)
         return;
     struct port_entry *port = as_port(entry);
-    source_list_fill(&rs->lists, &rs->plain, port->sources);
+    source_list_fill(rs, port->sources);
     limits_log_excess(rs, port);
     plan_slots(rs, port, most_added);
     plan_affinity(rs, port);
@@ -323,7 +325,7 @@ static void choose_counted(struct port_entry *port)
  * makes a service port dirty. */
 static void plan_counts(struct ruleset *rs, const struct entry *entry)
 {
-    struct port_entry *port = entry->is_port ? as_port(entry) : as_frontend(entry)->port;
+    struct port_entry *port = port_of_entry(entry);
     if (!port)
         return;
     choose_counted(port);
@@ -343,15 +345,42 @@ void ruleset_plan(struct ruleset *rs, size_t most_added)
     }
 }
 
+static size_t rank_of(const struct difference *difference)
+{
+    return (size_t)difference->phase * TABLE_SETS + difference->set;
+}
+
+/* By phase and set, else in the order of the dirty entries. */
+static void sort_differences(struct ruleset *rs)
+{
+    size_t places[PHASES * TABLE_SETS] = {0}, n = 0;
+    vec_each (&rs->differences, it)
+        places[rank_of(it)]++;
+    for (size_t rank = 0; rank < PHASES * TABLE_SETS; rank++) {
+        const size_t begin = n;
+        n += places[rank];
+        places[rank] = begin;
+    }
+    struct difference *sorted = xreallocarray(NULL, n, sizeof(*sorted));
+    vec_each (&rs->differences, it)
+        sorted[places[rank_of(it)]++] = *it;
+    free(rs->differences.v);
+    rs->differences.v = sorted;
+    rs->differences.cap = n;
+}
+
 void ruleset_find_differences(struct ruleset *rs)
 {
     vec_clear_few(&rs->differences);
     vec_each (&rs->dirty, it)
         for (enum table_set set = first_set(*it); set < end_of_sets(*it); set++) {
             const uint32_t applied = entry_applied(set, *it), desired = entry_desired(set, *it);
+            const enum set_phase phase = desired ? set_schema[set].comes : set_schema[set].goes;
             if (applied != desired)
-                vec_push(&rs->differences, (struct difference){*it, set, applied, desired});
+                vec_push(&rs->differences, (struct difference){*it, phase, set, applied, desired});
         }
+    if (rs->differences.n > 1)
+        sort_differences(rs);
 }
 
 /* ---- instances ---- */
@@ -526,8 +555,7 @@ size_t ruleset_begin_trim(struct ruleset *rs, struct port_entry *port, uint32_t 
     }
     if (port->affinity && !port_is_affine(port)) {
         const size_t before = port->affinity->numbers.n;
-        affinity_release(port->affinity, rs->family, &rs->plain,
-                         port->led_affine > 0 ? SIZE_MAX : left / AFFINITY_ELEMENTS);
+        affinity_release(rs, port, port->led_affine > 0 ? SIZE_MAX : left / AFFINITY_ELEMENTS);
         take(&left, (before - port->affinity->numbers.n) * AFFINITY_ELEMENTS);
     }
     return most - left;

@@ -16,10 +16,18 @@
 /* Elements of a service port beside its slots. */
 #define PORT_ELEMENTS 2
 
+static bool is_cluster_ip(const struct entry *entry)
+{
+    return entry->kind == ENTRY_PLAIN && plain_set(as_plain(entry)) == SET_CLUSTER_IPS;
+}
+
 static void set_aside(struct ruleset *rs, struct entry *entry)
 {
     entry->aside = true;
-    vec_push(&rs->portions.entries, entry);
+    if (is_cluster_ip(entry))
+        vec_push(&rs->portions.last, entry);
+    else
+        vec_push(&rs->portions.entries, entry);
 }
 
 /* A service port, and the first of its frontends in sort order, or NULL. */
@@ -43,7 +51,7 @@ static void set_ports_aside(struct ruleset *rs)
 {
     VEC(struct ordered_port) ports = {0};
     vec_each (&rs->dirty, it)
-        if ((*it)->is_port)
+        if ((*it)->kind == ENTRY_PORT)
             vec_push(&ports,
                      (struct ordered_port){as_port(*it), ruleset_frontend_of(as_port(*it))});
     if (ports.n)
@@ -56,22 +64,42 @@ static void set_ports_aside(struct ruleset *rs)
     vec_free(&ports);
 }
 
+/* Ranges stay: they go together. */
+static void set_plains_aside(struct ruleset *rs)
+{
+    size_t n = 0;
+    vec_each (&rs->dirty, it)
+        if ((*it)->kind != ENTRY_PLAIN || set_owner(plain_set(as_plain(*it))) == OWNER_RANGES)
+            rs->dirty.v[n++] = *it;
+        else
+            set_aside(rs, *it);
+    rs->dirty.n = n;
+}
+
+static void set_frontends_aside(struct ruleset *rs)
+{
+    size_t n = 0;
+    vec_each (&rs->dirty, it)
+        if ((*it)->kind == ENTRY_FRONTEND)
+            set_aside(rs, *it);
+        else if ((*it)->kind == ENTRY_PLAIN)
+            rs->dirty.v[n++] = *it;
+    rs->dirty.n = n;
+}
+
 void portions_begin(struct ruleset *rs)
 {
     portions_end(rs);
+    set_plains_aside(rs);
     set_ports_aside(rs);
-    vec_each (&rs->dirty, it)
-        if (!(*it)->is_port)
-            set_aside(rs, *it);
-    vec_free(&rs->dirty);
-    plain_set_aside(&rs->plain);
+    set_frontends_aside(rs);
     rs->portions.left = true;
 }
 
 static bool waits_for_port(const struct entry *entry)
 {
-    const struct port_entry *port = entry->is_port ? NULL : as_frontend(entry)->port;
-    return port && port->entry.aside;
+    const struct port_entry *port = port_of_entry(entry);
+    return entry->kind == ENTRY_FRONTEND && port && port->entry.aside;
 }
 
 static void wait_for_ports(struct ruleset *rs)
@@ -94,45 +122,45 @@ static size_t slots_at_once(const struct ruleset *rs, const struct slot_table *s
 static size_t elements_of(const struct ruleset *rs, const struct entry *entry)
 {
     const struct port_entry *port = as_port(entry);
-    if (!entry->is_port)
+    if (entry->kind != ENTRY_PORT)
         return 1;
     return PORT_ELEMENTS + port_slot_elements(port) *
                                (slots_at_once(rs, &port->all) + slots_at_once(rs, port->local));
 }
 
-/* Takes back the next entries, of some @most elements. */
-static size_t take_entries(struct ruleset *rs, size_t most)
+static size_t take_back(struct ruleset *rs, struct entry *entry)
+{
+    entry->aside = false;
+    vec_push(&rs->dirty, entry);
+    return elements_of(rs, entry);
+}
+
+/* Takes back what is next, of some @most elements. */
+static size_t take_some(struct ruleset *rs, size_t most)
 {
     struct portions *portions = &rs->portions;
     size_t n = 0;
-    for (; portions->at < portions->entries.n && n < most; portions->at++) {
-        struct entry *entry = portions->entries.v[portions->at];
-        entry->aside = false;
-        vec_push(&rs->dirty, entry);
-        n += elements_of(rs, entry);
-    }
+    for (; portions->at < portions->entries.n && n < most; portions->at++)
+        n += take_back(rs, portions->entries.v[portions->at]);
+    for (; portions->last.n > 0 && n < most; portions->last.n--)
+        n += take_back(rs, portions->last.v[portions->last.n - 1]);
     return n;
 }
 
 void portions_next(struct ruleset *rs)
 {
     const size_t most = ruleset_piece(rs);
-    struct portions *portions = &rs->portions;
-    if (!portions->left)
+    if (!rs->portions.left)
         return;
     wait_for_ports(rs);
-    size_t n = plain_take_back(&rs->plain, most, false);
-    n += n < most ? take_entries(rs, most - n) : 0;
-    if (portions->at == portions->entries.n && n < most)
-        n += plain_take_back(&rs->plain, most - n, true);
-    portions->left = n >= most;
+    rs->portions.left = take_some(rs, most) >= most;
 }
 
 void portions_end(struct ruleset *rs)
 {
-    take_entries(rs, SIZE_MAX);
-    plain_take_back(&rs->plain, SIZE_MAX, true);
+    take_some(rs, SIZE_MAX);
     vec_free(&rs->portions.entries);
+    vec_free(&rs->portions.last);
     rs->portions = (struct portions){.left = false};
 }
 
@@ -204,7 +232,7 @@ void steps_begin(struct ruleset *rs, double now)
 void steps_failed(struct ruleset *rs)
 {
     vec_each (&rs->dirty, it)
-        if ((*it)->is_port)
+        if ((*it)->kind == ENTRY_PORT)
             as_port(*it)->trimmed = false;
 }
 

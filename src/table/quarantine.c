@@ -4,6 +4,7 @@
  * as applied, and everything else goes on. A quarantined entry is never dirty, until its retry is
  * due or its desired state changes.
  */
+#include "plain.h"
 #include "state.h"
 
 #include <errno.h>
@@ -23,31 +24,55 @@ static double longer(double wait)
     return fmin(fmax(2 * wait, WAIT_FIRST), WAIT_MOST);
 }
 
-/* The frontend that best describes an entry, as text; empty if none. */
-static const char *name_of(const struct entry *entry, const struct frontend **out,
-                           char text[FRONTEND_TEXT_SIZE])
-{
-    const struct frontend_entry *frontend =
-        entry->is_port ? ruleset_frontend_of(as_port(entry)) : as_frontend(entry);
-    *out = frontend ? &frontend->frontend : NULL;
-    return frontend ? frontend_format(*out, text) : "";
-}
+/* ---- log ---- */
 
-/* ---- entering ---- */
+/* What an entry is to people: "frontend=ADDRESS:PORT/PROTOCOL", of a service port the first one;
+ * "set=NAME address=ADDRESS". NULL for elements of a service port that is told of itself. */
+static char *name_of(const struct ruleset *rs, const struct entry *entry,
+                     const struct frontend **frontend)
+{
+    char text[FRONTEND_TEXT_SIZE], address_text[ADDRESS_TEXT_SIZE];
+    struct address address = {{0}};
+    *frontend = NULL;
+    if (entry->kind != ENTRY_PLAIN) {
+        const struct frontend_entry *first =
+            entry->kind == ENTRY_PORT ? ruleset_frontend_of(as_port(entry)) : as_frontend(entry);
+        *frontend = first ? &first->frontend : NULL;
+        return xasprintf("frontend=%s", first ? frontend_format(*frontend, text) : "");
+    }
+    const struct plain *plain = as_plain(entry);
+    if (*set_schema[plain_set(plain)].key == FIELD_CLASSID)
+        return NULL;
+    memcpy(address.bytes, plain_key(plain), address_length(rs->family));
+    return xasprintf("set=%s address=%s", set_name(plain_set(plain)),
+                     address_format(rs->family, &address, address_text));
+}
 
 static void log_rejected(const struct ruleset *rs, const struct rejection *rejection, int why)
 {
-    char text[FRONTEND_TEXT_SIZE];
     const struct frontend *frontend;
-    const char *name = name_of(rejection->entry, &frontend, text);
+    char *name = name_of(rs, rejection->entry, &frontend);
     char *owner = rs->config.owner && frontend ? rs->config.owner(rs->config.ctx, frontend) : NULL;
-    log_error(
-        "table",
-        "frontend=%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
-        "seconds=%.0f: %s",
-        name, owner ? " service=" : "", owner ? owner : "", rejection->wait, strerror(why));
+    if (name)
+        log_error("table",
+                  "%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
+                  "seconds=%.0f: %s",
+                  name, owner ? " service=" : "", owner ? owner : "", rejection->wait,
+                  strerror(why));
     free(owner);
+    free(name);
 }
+
+static void log_accepted(const struct ruleset *rs, const struct entry *entry)
+{
+    const struct frontend *frontend;
+    char *name = name_of(rs, entry, &frontend);
+    if (name)
+        log_info("table", "%s is applied now, after the kernel had rejected it", name);
+    free(name);
+}
+
+/* ---- entering ---- */
 
 /* Context of a pass over rejections, and their number. */
 struct taking {
@@ -63,7 +88,7 @@ static void keep_affinity(struct ruleset *rs, struct port_entry *port)
     struct backends applied[PARTS] = {{NULL, 0}};
     if (!port->affinity)
         return;
-    affinity_release(port->affinity, rs->family, &rs->plain, SIZE_MAX);
+    affinity_release(rs, port, SIZE_MAX);
     if (!entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry))
         return;
     for (enum port_part which = 0; which < PARTS; which++) {
@@ -73,15 +98,14 @@ static void keep_affinity(struct ruleset *rs, struct port_entry *port)
             applied[which] =
                 (struct backends){slots->slots, n < slots->n_slots ? n : slots->n_slots};
     }
-    affinity_hold(port->affinity, rs->family, &rs->plain, port->number, &applied[PART_ALL],
-                  &applied[PART_LOCAL]);
+    affinity_hold(rs, port, &applied[PART_ALL], &applied[PART_LOCAL]);
     port->affinity->current = false; /* numbers are those of the applied backends */
 }
 
 static void keep_port(struct ruleset *rs, struct port_entry *port)
 {
     keep_affinity(rs, port);
-    source_lists_park(&rs->lists, &rs->plain, port->sources);
+    source_lists_park(rs, port->sources);
 }
 
 static void take_entry(struct taking *t, struct entry *entry, int why)
@@ -94,8 +118,9 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
     if (first) {
         vec_push(&quarantine->all, (struct rejection){.entry = entry});
         entry->rejection = quarantine->all.n & 0xffffff;
+        quarantine->n_plain += entry->kind == ENTRY_PLAIN;
     }
-    if (entry->is_port)
+    if (entry->kind == ENTRY_PORT)
         keep_port(rs, as_port(entry));
     entry_clean(entry);
     entry->quarantined = true;
@@ -112,7 +137,8 @@ static void take_entry(struct taking *t, struct entry *entry, int why)
  * count reaches. */
 static void take_owner(struct taking *t, struct entry *entry, int why)
 {
-    const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
+    const struct frontend_entry *frontend =
+        entry->kind == ENTRY_FRONTEND ? as_frontend(entry) : NULL;
     if (frontend && frontend->port && frontend_has_count(frontend, frontend->port))
         take_entry(t, &frontend->port->entry, why);
     else
@@ -129,37 +155,21 @@ static struct port_entry *port_of_plain(const struct ruleset *rs, const struct p
     return ruleset_port_of_number(rs, port_of_value(number));
 }
 
+/* Unless it is no longer to be sent. */
 static void take_plain(struct taking *t, struct plain *plain, int why)
 {
-    struct ruleset *rs = t->rs;
-    struct quarantine *quarantine = &rs->quarantine;
-    const enum table_set set = plain_set(plain);
-    struct address address = {{0}};
-    char text[ADDRESS_TEXT_SIZE];
-    if (!plain_goes(plain) && !plain_comes(plain))
-        return; /* no longer dirty */
-    plain_quarantine(&rs->plain, plain);
-    if (quarantine->retry_time <= t->now) {
-        quarantine->wait = longer(quarantine->wait);
-        quarantine->retry_time = t->now + quarantine->wait;
-    }
-    rs->stats.rejections++;
-    t->n++;
-    if (*set_schema[set].key == FIELD_CLASSID)
-        return; /* its service port was logged */
-    memcpy(address.bytes, plain_key(plain), address_length(rs->family));
-    log_error("table", "set=%s address=%s was rejected by the kernel and is quarantined: %s",
-              set_name(set), address_format(rs->family, &address, text), strerror(why));
+    if (plain_desired(plain) != plain->applied)
+        take_entry(t, &plain->entry, why);
 }
 
 /* ---- owners of messages ---- */
 
-void quarantine_set_owner(struct ruleset *rs, struct entry *entry, struct plain *plain)
+void quarantine_set_owner(struct ruleset *rs, struct entry *entry)
 {
     if (!rs->batch.singly)
         return;
     nft_batch_finish(&rs->batch);
-    vec_push(&rs->quarantine.owners, (struct message_owner){rs->batch.used, entry, plain});
+    vec_push(&rs->quarantine.owners, (struct message_owner){rs->batch.used, entry});
 }
 
 /* Messages without a new owner belong to the one before; the first ones have none. */
@@ -185,21 +195,21 @@ static void blame_list(struct taking *t, struct plain *plain, int why)
     if (!source_of_key(rs->family, plain_key(plain), plain->key_length, &list, &prefix))
         return;
     const uint32_t value = value_of_list(list);
-    vec_each (&rs->dirty, it) {
-        struct entry *entry = *it;
-        if (entry->is_port && !entry->quarantined &&
+    for (size_t i = 0; i < rs->dirty.n; i++) { /* others may become dirty */
+        struct entry *entry = rs->dirty.v[i];
+        if (entry->kind == ENTRY_PORT && !entry->quarantined &&
             entry_applied(SET_SOURCE_LISTS, entry) != value &&
             source_list_value(as_port(entry)->sources) == value)
             take_entry(t, entry, why);
     }
-    if (plain->desired)
+    if (plain->entry.desired)
         take_plain(t, plain, why);
 }
 
 /* No backend of a service port that stays as applied has a number if one cannot have it. */
 static void drop_numbers(struct taking *t, struct port_entry *port)
 {
-    affinity_release(port->affinity, t->rs->family, &t->rs->plain, SIZE_MAX);
+    affinity_release(t->rs, port, SIZE_MAX);
     t->n++;
 }
 
@@ -208,7 +218,7 @@ static void blame_plain(struct taking *t, struct plain *plain, int why)
     struct port_entry *port = port_of_plain(t->rs, plain);
     if (port && port->entry.dirty)
         take_entry(t, &port->entry, why);
-    else if (port && port->affinity && plain_comes(plain))
+    else if (port && port->affinity && plain_desired(plain) > plain->applied)
         drop_numbers(t, port);
     else if (plain_set(plain) == SET_ALLOWED_SOURCES)
         blame_list(t, plain, why);
@@ -252,10 +262,10 @@ static void blame(struct taking *t, const struct nft_rejection *rejection)
             return;
         }
     const struct message_owner *owner = owner_of(&rs->quarantine, rejection->message);
-    if (owner && owner->entry)
-        take_owner(t, owner->entry, rejection->why);
+    if (owner && owner->entry->kind == ENTRY_PLAIN)
+        blame_plain(t, as_plain(owner->entry), rejection->why);
     else if (owner)
-        blame_plain(t, owner->plain, rejection->why);
+        take_owner(t, owner->entry, rejection->why);
 }
 
 /* Whether an errno may be about the messages, not the kernel's state. */
@@ -272,7 +282,7 @@ static bool is_about_content(int why)
 /* Updates the time of the first retry. */
 static void update_next(struct quarantine *quarantine)
 {
-    double next = quarantine->retry_time;
+    double next = 0;
     vec_each (&quarantine->all, it)
         if (it->entry->quarantined && (next == 0 || it->retry_time < next))
             next = it->retry_time;
@@ -312,7 +322,7 @@ void quarantine_leave(struct ruleset *rs, struct entry *entry)
     if (!entry->quarantined)
         return;
     entry->quarantined = false;
-    if (!entry->is_port)
+    if (entry->kind != ENTRY_PORT)
         return;
     rs->quarantine.ports_left = true;
     source_lists_unpark(as_port(entry)->sources);
@@ -325,8 +335,7 @@ static void wake_frontends(struct ruleset *rs)
         return;
     rs->quarantine.ports_left = false;
     hash_table_each (&rs->frontends, struct entry, entry)
-        if (!entry->dirty &&
-            entry_desired(SET_SERVICES, entry) != entry_applied(SET_SERVICES, entry))
+        if (!entry->dirty && entry_desired(SET_SERVICES, entry) != as_frontend(entry)->applied)
             ruleset_mark_dirty(rs, entry);
 }
 
@@ -346,23 +355,13 @@ void quarantine_retry(struct ruleset *rs, double now)
             it->retry_time = now + PORTION_PAUSE;
         }
     }
-    if (due && quarantine->retry_time != 0 && now >= quarantine->retry_time) {
-        plain_retry(&rs->plain);
-        quarantine->retry_time = 0;
-    }
     update_next(quarantine);
     wake_frontends(rs);
 }
 
 void quarantine_applied(struct ruleset *rs)
 {
-    struct quarantine *quarantine = &rs->quarantine;
-    if (rs->plain.quarantined.n == 0 && quarantine->wait != 0) {
-        quarantine->wait = quarantine->retry_time = 0;
-        log_info("table", "family=%s no address is quarantined any more",
-                 nft_family_name(rs->family));
-    }
-    update_next(quarantine);
+    update_next(&rs->quarantine);
 }
 
 static void forget_rejection(struct ruleset *rs, struct entry *entry)
@@ -370,6 +369,7 @@ static void forget_rejection(struct ruleset *rs, struct entry *entry)
     struct quarantine *quarantine = &rs->quarantine;
     struct rejection last = quarantine->all.v[--quarantine->all.n];
     quarantine_leave(rs, entry);
+    quarantine->n_plain -= entry->kind == ENTRY_PLAIN;
     if (last.entry != entry) {
         last.entry->rejection = entry->rejection;
         quarantine->all.v[last.entry->rejection - 1] = last;
@@ -379,12 +379,9 @@ static void forget_rejection(struct ruleset *rs, struct entry *entry)
 
 void quarantine_end(struct ruleset *rs, struct entry *entry)
 {
-    char text[FRONTEND_TEXT_SIZE];
-    const struct frontend *frontend;
     if (!entry->rejection)
         return;
-    log_info("table", "frontend=%s is applied now, after the kernel had rejected it",
-             name_of(entry, &frontend, text));
+    log_accepted(rs, entry);
     forget_rejection(rs, entry);
 }
 

@@ -9,6 +9,7 @@
  * frontends that should lead where others were found to lead are sent. Whether these are all is
  * known from the kernel's count; if not, a dump follows.
  */
+#include "plain.h"
 #include "state.h"
 
 #include <string.h>
@@ -31,8 +32,8 @@
 static uint32_t keys_of(const struct entry *entry, enum table_set set)
 {
     if (set_owner(set) == OWNER_SLOTS)
-        return entry->is_port ? port_count(as_port(entry), part_of_set(set)) : 0;
-    return !entry->is_port && entry->desired;
+        return entry->kind == ENTRY_PORT ? port_count(as_port(entry), part_of_set(set)) : 0;
+    return entry->kind == ENTRY_FRONTEND && entry->desired;
 }
 
 /* While nothing is applied, all entries are dirty, unless they are quarantined. */
@@ -53,7 +54,8 @@ static const struct entry *entry_at(const struct ruleset *rs, size_t at)
  * which must be there first. */
 static bool is_sent(const struct adoption *a, const struct entry *entry)
 {
-    const struct frontend_entry *frontend = entry->is_port ? NULL : as_frontend(entry);
+    const struct frontend_entry *frontend =
+        entry->kind == ENTRY_FRONTEND ? as_frontend(entry) : NULL;
     return a->set == SET_SERVICES && frontend && frontend->port &&
            !(frontend->class & CLASS_RESTRICTED) && !frontend_wants_count(frontend) &&
            !entry->quarantined && !frontend->port->entry.quarantined &&
@@ -96,8 +98,8 @@ static bool next_keys(struct ruleset *rs, uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE
 static void note_class(const struct entry *entry)
 {
     struct port_entry *port = entry ? as_frontend(entry)->port : NULL;
-    if (port && !entry->quarantined && !value_is_counted(entry_applied(SET_SERVICES, entry)) &&
-        entry_applied(SET_SERVICES, entry) == entry_desired(SET_SERVICES, entry))
+    if (port && !entry->quarantined && !value_is_counted(as_frontend(entry)->applied) &&
+        as_frontend(entry)->applied == entry_desired(SET_SERVICES, entry))
         port->found_classes |= (uint8_t)(1U << as_frontend(entry)->class);
 }
 
@@ -188,7 +190,7 @@ static bool take_ranges(struct ruleset *rs)
     a->found.elements += ranges.n;
     vec_each (&ranges, range) {
         const struct key key = key_of_range(rs->family, range);
-        torn = !plain_observe(&rs->plain, a->set, &key, NULL, true) || torn;
+        torn = !plain_observe(rs, a->set, &key, NULL, true) || torn;
     }
     vec_free(&ranges);
     boundaries_clear(&a->boundaries);

@@ -2,6 +2,8 @@
 #include "source_lists.h"
 
 #include "kube-nftd/table.h"
+#include "plain.h"
+#include "state.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -160,39 +162,36 @@ static struct key key_of_prefix(const struct source_lists *lists, const struct s
     return key_of_source(lists->family, list->number, &list->prefixes.v[i]);
 }
 
-static void empty(const struct source_lists *lists, struct plain_elements *elements,
-                  struct source_list *list)
+static void empty(struct ruleset *rs, struct source_list *list)
 {
     for (size_t i = 0; list->filled && i < list->prefixes.n; i++) {
-        const struct key key = key_of_prefix(lists, list, i);
-        plain_drop(elements, SET_ALLOWED_SOURCES, &key);
+        const struct key key = key_of_prefix(&rs->lists, list, i);
+        plain_drop(rs, SET_ALLOWED_SOURCES, &key);
     }
     list->filled = false;
 }
 
-void source_list_fill(struct source_lists *lists, struct plain_elements *elements,
-                      struct source_list *list)
+void source_list_fill(struct ruleset *rs, struct source_list *list)
 {
     if (!list || list->filled)
         return;
     if (!list->number)
-        give_number(lists, list, new_number(lists));
+        give_number(&rs->lists, list, new_number(&rs->lists));
     for (size_t i = 0; i < list->prefixes.n; i++) {
-        const struct key key = key_of_prefix(lists, list, i);
-        plain_desire(elements, SET_ALLOWED_SOURCES, &key, NULL);
+        const struct key key = key_of_prefix(&rs->lists, list, i);
+        plain_desire(rs, SET_ALLOWED_SOURCES, &key, NULL);
     }
     list->filled = true;
 }
 
-void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
-                       struct source_list *list)
+void source_lists_park(struct ruleset *rs, struct source_list *list)
 {
     if (!list)
         return;
     list->parked++;
     if (list->holds == 1 && list->left_at == 0)
-        empty(lists, elements, list);
-    source_lists_release(lists, list, 0);
+        empty(rs, list);
+    source_lists_release(&rs->lists, list, 0);
 }
 
 struct source_list *source_lists_unpark(struct source_list *list)
@@ -202,8 +201,9 @@ struct source_list *source_lists_unpark(struct source_list *list)
     return source_list_hold(list);
 }
 
-void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now)
+void source_lists_trim(struct ruleset *rs, double now)
 {
+    struct source_lists *lists = &rs->lists;
     size_t n = 0;
     if (lists->unused.n == 0 || now < lists->trim_time)
         return;
@@ -215,7 +215,7 @@ void source_lists_trim(struct source_lists *lists, struct plain_elements *elemen
         if (!list->unused)
             continue;
         if (now >= due) {
-            empty(lists, elements, list);
+            empty(rs, list);
             list->unused = false;
             leave(lists, list);
             continue;
@@ -228,12 +228,13 @@ void source_lists_trim(struct source_lists *lists, struct plain_elements *elemen
 
 /* ---- the kernel's lists ---- */
 
-void source_lists_forget(struct source_lists *lists, struct plain_elements *elements)
+void source_lists_forget(struct ruleset *rs)
 {
+    struct source_lists *lists = &rs->lists;
     vec_clear(&lists->unused);
     hash_table_each (&lists->by_number, struct hash_link, link) {
         struct source_list *list = of_number(link);
-        empty(lists, elements, list);
+        empty(rs, list);
         list->unused = false;
         leave(lists, list);
     }
@@ -255,13 +256,12 @@ static int compare_found(const void *a, const void *b)
     return memcmp(&p->prefix, &q->prefix, sizeof(p->prefix));
 }
 
-static void find_sources(const struct source_lists *lists, const struct plain_elements *elements,
-                         found_source_vec *out)
+static void find_sources(const struct ruleset *rs, found_source_vec *out)
 {
-    hash_table_each (&elements->all, struct plain, plain) {
+    hash_table_each (&rs->plains, struct plain, plain) {
         struct found_source found;
         if (plain_set(plain) == SET_ALLOWED_SOURCES && plain->applied &&
-            source_of_key(lists->family, plain_key(plain), plain->key_length, &found.list,
+            source_of_key(rs->family, plain_key(plain), plain->key_length, &found.list,
                           &found.prefix))
             vec_push(out, found);
     }
@@ -283,9 +283,10 @@ static size_t first_of(const found_source_vec *found, uint32_t number)
     return from;
 }
 
-static void adopt_list(struct source_lists *lists, struct plain_elements *elements,
-                       const found_source_vec *found, uint32_t number, double now)
+static void adopt_list(struct ruleset *rs, const found_source_vec *found, uint32_t number,
+                       double now)
 {
+    struct source_lists *lists = &rs->lists;
     cidr_vec prefixes = {0};
     if (find_number(lists, number))
         return;
@@ -296,20 +297,19 @@ static void adopt_list(struct source_lists *lists, struct plain_elements *elemen
         list = make(lists, &prefixes);
     vec_free(&prefixes);
     give_number(lists, list, number);
-    source_list_fill(lists, elements, list);
+    source_list_fill(rs, list);
     list->left_at = now;
     if (list->holds == 0)
         queue_unused(lists, list);
 }
 
-void source_lists_adopt(struct source_lists *lists, struct plain_elements *elements,
-                        const list_value_vec *values, double now)
+void source_lists_adopt(struct ruleset *rs, const list_value_vec *values, double now)
 {
     found_source_vec found = {0};
-    find_sources(lists, elements, &found);
+    find_sources(rs, &found);
     vec_each (values, value)
-        adopt_list(lists, elements, &found, list_of_value(*value), now);
+        adopt_list(rs, &found, list_of_value(*value), now);
     vec_each (&found, it)
-        adopt_list(lists, elements, &found, it->list, now);
+        adopt_list(rs, &found, it->list, now);
     vec_free(&found);
 }

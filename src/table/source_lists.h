@@ -9,8 +9,8 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/net.h"
-#include "plain.h"
 
+struct ruleset;
 struct source_list;
 
 typedef VEC(uint32_t) list_value_vec;
@@ -43,28 +43,25 @@ void source_lists_release(struct source_lists *lists, struct source_list *list, 
  * NULL. */
 uint32_t source_list_value(const struct source_list *list);
 
-/** Numbers @list (may be NULL) if needed and desires its prefixes in @elements. */
-void source_list_fill(struct source_lists *lists, struct plain_elements *elements,
-                      struct source_list *list);
+/** Numbers @list (may be NULL) if needed and desires its prefixes. */
+void source_list_fill(struct ruleset *rs, struct source_list *list);
 
 /** Drops a hold on @list (may be NULL) that the caller may take back: source_lists_unpark() returns
  * it. If it was the last one, and no packet was led to the list, its elements stop being desired.
  */
-void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
-                       struct source_list *list);
+void source_lists_park(struct ruleset *rs, struct source_list *list);
 struct source_list *source_lists_unpark(struct source_list *list);
 
 /** Stops desiring the elements of unheld lists that are due at @now. */
-void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now);
+void source_lists_trim(struct ruleset *rs, double now);
 
 /** Forgets the kernel's contents: no list has a number, and none of their elements are desired. */
-void source_lists_forget(struct source_lists *lists, struct plain_elements *elements);
+void source_lists_forget(struct ruleset *rs);
 
 /**
- * Makes lists of the applied elements in @elements; known lists with the same content get their
+ * Makes lists of the applied elements; known lists with the same content get their
  * number back. Prefers the numbers in @values, which service ports have.
  */
-void source_lists_adopt(struct source_lists *lists, struct plain_elements *elements,
-                        const list_value_vec *values, double now);
+void source_lists_adopt(struct ruleset *rs, const list_value_vec *values, double now);
 
 #endif

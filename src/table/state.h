@@ -19,127 +19,11 @@
 #ifndef KUBE_NFTD_TABLE_STATE_H
 #define KUBE_NFTD_TABLE_STATE_H
 
-#include "affinity.h"
 #include "connections.h"
-#include "element.h"
+#include "entry.h"
 #include "flowtable.h"
 #include "instances.h"
-#include "kube-nftd/base.h"
-#include "kube-nftd/table.h"
-#include "numbers.h"
-#include "plain.h"
 #include "rules.h"
-#include "slots.h"
-#include "source_lists.h"
-
-/* ---- entries ---- */
-
-/* Common to frontends and service ports. */
-struct entry {
-    struct hash_link link; /* frontends: by frontend; ports: by id */
-    bool is_port : 1;
-    bool desired : 1;     /* a Service has the frontend or port */
-    bool dirty : 1;       /* in ruleset->dirty: the desired state may differ from the applied one */
-    bool quarantined : 1; /* the kernel rejected it: never dirty, stays as applied */
-    bool queued : 1; /* in ruleset->steps: has slots to add, or unreachable elements to delete */
-    bool trim : 1;   /* dirty, and this commit deletes those */
-    bool aside : 1;  /* dirty, but in portions->entries instead */
-    uint32_t rejection : 24; /* index among rejections, from 1; 0: not rejected */
-    uint32_t seen;           /* in the audited set: index into audit->seen, from 1 */
-};
-
-struct frontend_entry {
-    struct entry entry;
-    struct frontend frontend;
-    uint8_t class;                      /* desired; enum frontend_class */
-    uint32_t applied;                   /* value in the kernel; 0: none */
-    struct port_entry *port;            /* desired port, counted in its refs; NULL: undesired */
-    struct frontend_entry *prev, *next; /* in port->frontends */
-};
-
-/* The two slot tables of a service port: all backends, and those on this node. */
-enum port_part { PART_ALL, PART_LOCAL, PARTS };
-
-struct port_entry {
-    struct entry entry;
-    uint32_t id; /* from routes; FOUND_ID with the number: found in the kernel, without a Service */
-    uint32_t number;            /* P, see port_of_value(); 0: none yet, nothing is applied */
-    struct number_share *share; /* of its namespace; NULL: found in the kernel, without a Service */
-    struct port_entry *prev, *next;   /* in share->waiting */
-    struct frontend_entry *frontends; /* that desire to lead here */
-    uint32_t refs;                    /* how many */
-    uint32_t refs_plain;              /* of these, of class 0: one of them may be counted */
-    struct frontend_entry *counted;   /* whose value has N, applied or desired; NULL: none */
-    uint32_t n_dirty;                 /* number of dirty ones among them */
-    uint32_t led[PARTS];              /* frontends whose applied value leads to the part */
-    uint32_t led_counted;             /* of those, by a count of their own */
-    uint32_t led_affine;              /* those with session affinity */
-    uint32_t led_restricted;          /* those with source ranges */
-    /* Values in the kernel; 0: none. Holds the source list. */
-    uint32_t applied[NUMBER_SETS - FRONTEND_SETS];
-    bool removed : 1;   /* no Service has it: desired until no frontend leads here */
-    bool has_any : 1;   /* desired: see struct port_route */
-    bool needs_all : 1; /* likewise */
-    bool needs_local : 1;
-    bool adopted : 1;    /* its number was found in the kernel */
-    bool renumbered : 1; /* counts of its number may be another port's, until a commit */
-    bool waits : 1;      /* for a number: never in ruleset->dirty during a commit */
-    bool trimmed : 1;    /* this commit does nothing else with it */
-    bool wait_logged : 1;
-    bool excess_logged : 1;
-    uint8_t
-        found_classes; /* during adoption: of frontends that lead here just as desired, as bits */
-    uint32_t excess : 24; /* endpoints beyond the available slots */
-    double shrunk_at;     /* when an element may last have fallen out of use; clock_monotonic */
-    struct slot_table all;
-    struct slot_table *local;  /* NULL if never used */
-    struct affinity *affinity; /* likewise */
-    /* Desired, held: the sources that may connect to restricted frontends; NULL: none are. */
-    struct source_list *sources;
-};
-
-/* Above all ids from routes. */
-#define FOUND_ID (MOST_ROUTE_ID + 1u)
-
-static inline struct frontend_entry *as_frontend(const struct entry *entry)
-{
-    return (struct frontend_entry *)entry;
-}
-
-static inline struct port_entry *as_port(const struct entry *entry)
-{
-    return (struct port_entry *)entry;
-}
-
-/* Whether frontends of a class lead to a part. External ones also lead to PART_ALL, by the
- * short-circuit. */
-static inline bool class_leads_to(unsigned class, enum port_part which)
-{
-    return which == PART_LOCAL ? class & CLASS_LOCAL
-                               : !(class & CLASS_LOCAL) || class & CLASS_EXTERNAL;
-}
-
-static inline enum table_set set_of_count(enum port_part which)
-{
-    return which == PART_LOCAL ? SET_LOCAL_PORTS : SET_PORTS;
-}
-
-static inline enum table_set set_of_slots(enum port_part which)
-{
-    return which == PART_LOCAL ? SET_LOCAL_ENDPOINTS : SET_ENDPOINTS;
-}
-
-static inline enum port_part part_of_set(enum table_set set)
-{
-    return set == SET_LOCAL_ENDPOINTS ? PART_LOCAL : PART_ALL;
-}
-
-/** Whether @frontend has, or shall have, the number of backends of @port in its own value. */
-bool frontend_has_count(const struct frontend_entry *frontend, const struct port_entry *port);
-static inline bool frontend_wants_count(const struct frontend_entry *frontend)
-{
-    return frontend->port && frontend->port->counted == frontend && frontend->class == 0;
-}
 
 /* ---- ruleset ---- */
 
@@ -149,11 +33,10 @@ struct rejection {
     double wait, retry_time; /* seconds; clock_monotonic, while quarantined */
 };
 
-/* The owner of the element in a message of the batch: an entry or a plain element. */
+/* The owner of the element in a message of the batch. */
 struct message_owner {
     size_t begin; /* offset in the batch */
     struct entry *entry;
-    struct plain *plain;
 };
 
 /* Starts zeroed. */
@@ -161,13 +44,15 @@ struct quarantine {
     VEC(struct rejection) all;
     VEC(struct message_owner) owners; /* of a batch with single-element messages, in batch order */
     double next;                      /* time of the first retry; clock_monotonic, or 0 */
-    double wait, retry_time;          /* of plain elements; 0: none quarantined */
+    size_t n_plain;                   /* plain elements among all */
     bool ports_left;                  /* frontends may have waited for a service port that left */
 };
 
-/* A desired value of an entry that differs from the applied one. */
+/* A desired value of an entry that differs from the applied one, in the phase in which it is sent.
+ */
 struct difference {
     struct entry *entry;
+    enum set_phase phase;
     enum table_set set;
     uint32_t applied, desired; /* 0: none */
 };
@@ -225,12 +110,12 @@ struct table_contents {
 /* Starts zeroed. */
 struct adoption {
     enum adoption_state state;
-    unsigned tries; /* that failed */
-    size_t work;    /* of the present piece, see ADOPTION_PIECE */
-    bool exists;    /* a table, when it was looked at */
-    bool ours;      /* and is to be read; else it is to be made */
-    bool ports;     /* FORGET: frontends are forgotten, ports are next */
-    bool rejected;  /* RULES: the kernel rejected the rewritten ones */
+    unsigned tries;             /* that failed */
+    size_t work;                /* of the present piece, see ADOPTION_PIECE */
+    bool exists;                /* a table, when it was looked at */
+    bool ours;                  /* and is to be read; else it is to be made */
+    enum entry_kind forgetting; /* FORGET: entries of this kind */
+    bool rejected;              /* RULES: the kernel rejected the rewritten ones */
     struct table_contents found;
     list_value_vec lists; /* that service ports were found to have */
     size_t at;     /* FORGET: next bucket; next entry: KEYS: quarantined, then dirty ones; COMPARE:
@@ -251,8 +136,9 @@ struct adoption {
 
 /* What is to come into a new table. Starts zeroed. */
 struct portions {
-    VEC(struct entry *) entries; /* service ports before their frontends */
+    VEC(struct entry *) entries; /* in the order in which packets may meet them */
     size_t at;                   /* the first that is not in a commit yet */
+    VEC(struct entry *) last;    /* cluster IPs, after all these; any order */
     bool left;                   /* another portion follows, perhaps an empty one */
 };
 
@@ -264,14 +150,13 @@ struct ruleset {
     char mark[16], *from_pod, *not_from_pod; /* strings that vars points to */
     char comment[64];                        /* identifies tables with our maps and sets */
 
-    struct hash_table frontends, ports; /* hold entries */
-    struct port_numbers numbers;        /* of service ports */
-    size_t limits_reported;             /* by limits.c during this commit */
+    struct hash_table frontends, ports, plains; /* hold entries */
+    struct port_numbers numbers;                /* of service ports */
+    size_t limits_reported;                     /* by limits.c during this commit */
     VEC(struct entry *) dirty;
     struct portions portions;
-    VEC(struct difference) differences; /* of dirty entries, during a commit */
+    VEC(struct difference) differences; /* of dirty entries, during a commit, in order */
     size_t n_desired;                   /* frontends */
-    struct plain_elements plain;
     range_vec service_cidrs, service_ranges, pod_cidrs; /* desired */
     struct cidr cover; /* covers the cluster IPs that are in no service CIDR; */
     bool has_cover;    /* if there were any */
@@ -334,91 +219,6 @@ int ruleset_add_base(const struct ruleset *rs, struct layout *layout, struct err
 /** The number of desired frontends; quarantined ones count if they are applied. */
 size_t ruleset_frontends(const struct ruleset *rs);
 
-/** The entry of @frontend, or of the service port with @id. find returns NULL if there is none, get
- * creates it. */
-struct frontend_entry *ruleset_find_frontend(const struct ruleset *rs,
-                                             const struct frontend *frontend);
-struct frontend_entry *ruleset_get_frontend(struct ruleset *rs, const struct frontend *frontend);
-struct port_entry *ruleset_find_port(const struct ruleset *rs, uint32_t id);
-struct port_entry *ruleset_get_port(struct ruleset *rs, uint32_t id);
-
-/** The same by P. get creates ports that were found in the kernel and have no Service. */
-struct port_entry *ruleset_port_of_number(const struct ruleset *rs, uint32_t number);
-struct port_entry *ruleset_get_port_of_number(struct ruleset *rs, uint32_t number);
-
-/** Frees an entry that is neither desired nor applied. */
-void ruleset_free_entry(struct ruleset *rs, struct entry *entry);
-
-/** Marks @entry dirty, unless it is quarantined; or clean. */
-void ruleset_mark_dirty(struct ruleset *rs, struct entry *entry);
-void entry_clean(struct entry *entry);
-
-/** The first frontend, in sort order, that desires to lead to @port; NULL if none does. Scans its
- * frontends. */
-const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port);
-
-/** The order of frontends: by address, port and protocol. */
-int compare_frontends(const struct frontend *a, const struct frontend *b);
-
-/** Sorts dirty entries, frontends first, so that equal contents give equal tables. */
-void ruleset_sort_dirty(struct ruleset *rs);
-
-/** The slots of a part; NULL if never used. make creates them. */
-struct slot_table *port_slots(const struct port_entry *port, enum port_part which);
-struct slot_table *port_make_slots(struct port_entry *port, enum port_part which);
-struct affinity *port_affinity(struct port_entry *port);
-
-/** Turns the desired state of both parts into lists, since the slots in the kernel may differ. */
-void port_list_desired(struct port_entry *port);
-
-/** The applied number of backends that packets can reach. */
-uint32_t port_count(const struct port_entry *port, enum port_part which);
-
-static inline bool port_needs(const struct port_entry *port, enum port_part which)
-{
-    return port->entry.desired && (which == PART_LOCAL ? port->needs_local : port->needs_all);
-}
-
-/** Whether @entry has elements in @set. */
-static inline bool set_is_of(enum table_set set, const struct entry *entry)
-{
-    return entry->is_port ? set_owner(set) == OWNER_PORT || set_owner(set) == OWNER_SLOTS
-                          : set_owner(set) == OWNER_FRONTEND;
-}
-
-/* The number sets in which @entry has elements: from first_set() up to end_of_sets(). */
-static inline enum table_set first_set(const struct entry *entry)
-{
-    return entry->is_port ? FRONTEND_SETS : 0;
-}
-
-static inline enum table_set end_of_sets(const struct entry *entry)
-{
-    return entry->is_port ? NUMBER_SETS : FRONTEND_SETS;
-}
-
-/** The applied value of @entry in a number set; 0: none. */
-static inline uint32_t entry_applied(enum table_set set, const struct entry *entry)
-{
-    const uint32_t *applied =
-        entry->is_port ? as_port(entry)->applied : &as_frontend(entry)->applied;
-    return applied[set - first_set(entry)];
-}
-
-/** Sets the applied value to @value, and updates the use counts of the chains or service port it
- * leads to. */
-void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *entry, uint32_t value);
-
-/** What @frontend has or desires has changed: it may have become, or be no longer, the counted one
- * of @port (may be NULL). */
-void frontend_renew_counted(struct frontend_entry *frontend, struct port_entry *port);
-
-/** The key of @entry's element; in slot sets, that of @slot. */
-struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slot);
-
-/** The service port, since @now, no longer has its applied source list (if any): releases it. */
-void port_release_list(struct ruleset *rs, struct port_entry *port, double now);
-
 /* ---- plan.c ---- */
 
 /** The class of a frontend with @route. */
@@ -439,7 +239,7 @@ uint32_t entry_desired(enum table_set set, const struct entry *entry);
 void ruleset_plan(struct ruleset *rs, size_t most_added);
 void ruleset_plan_entry(struct ruleset *rs, struct entry *entry, size_t most_added);
 
-/** Lists the differences of planned dirty entries. */
+/** Lists the differences of planned dirty entries, in the order in which they are sent. */
 void ruleset_find_differences(struct ruleset *rs);
 
 /** A frontend was found to lead to the service port number P. Its desired port takes that number,
@@ -509,8 +309,8 @@ void ruleset_encode(struct ruleset *rs);
 
 /* ---- quarantine.c ---- */
 
-/** The next element in the batch belongs to @entry, or, if that is NULL, is @plain. */
-void quarantine_set_owner(struct ruleset *rs, struct entry *entry, struct plain *plain);
+/** The next element in the batch belongs to @entry. */
+void quarantine_set_owner(struct ruleset *rs, struct entry *entry);
 
 /**
  * Quarantines what the kernel rejected of the ruleset's batch, of which nothing is applied. True if
@@ -531,8 +331,7 @@ void quarantine_leave(struct ruleset *rs, struct entry *entry);
  * set rejects only these. */
 void quarantine_sort_dirty(struct ruleset *rs);
 
-/** The kernel accepted @entry, or it is about to be freed; all but quarantined elements are
- * applied. */
+/** The kernel accepted @entry, or it is about to be freed; a commit has ended. */
 void quarantine_end(struct ruleset *rs, struct entry *entry);
 void quarantine_applied(struct ruleset *rs);
 void quarantine_free(struct ruleset *rs);
@@ -548,10 +347,9 @@ enum observation {
 /* The applied state under the key of an element. */
 struct applied_element {
     struct element element; /* decoded */
-    struct entry *entry;    /* its owner; NULL: none, or the set is plain */
-    struct plain *plain;
-    bool there; /* something is applied under the key */
-    bool same;  /* and equals the element; valid if its value can be ours */
+    struct entry *entry;    /* its owner; NULL: none */
+    bool there;             /* something is applied under the key */
+    bool same;              /* and equals the element; valid if its value can be ours */
 };
 
 /** Looks up the key of @from. False if the key cannot be ours, or is the end of a range, which says

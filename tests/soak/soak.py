@@ -60,7 +60,7 @@ EXPECTED_WITH_FAULTS = re.compile(r"^\S+ (warn|error) +(" + "|".join((
 LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ (debug|info|warn|error) ")
 
 
-ESTABLISHED, LISTENING = "01", "0A"  # as /proc/net/tcp says it
+LISTENING = "0A"  # as /proc/net/tcp says it
 CONNECTIONS = 8  # to the server, at most: one for all watches, and what is tried beside it while that one is away
 
 
@@ -108,14 +108,14 @@ class Life:
                 held.append(os.readlink(f"/proc/{self.pid()}/fd/{name}"))
         return sorted(held)
 
-    def sockets(self, state):
-        """{"socket:[NUMBER]": (local port, remote port)} of the TCP sockets of the network in a state."""
+    def sockets(self):
+        """{"socket:[NUMBER]": (local port, remote port, state)} of the TCP sockets of the network."""
         found = {}
         for name in ("tcp", "tcp6"):
             lines = pathlib.Path(f"/proc/{self.pid()}/net/{name}").read_text(encoding="ascii").splitlines()[1:]
             for fields in map(str.split, lines):
-                if fields[3] == state:
-                    found[f"socket:[{fields[9]}]"] = tuple(int(end.split(":")[1], 16) for end in fields[1:3])
+                ports = (int(end.split(":")[1], 16) for end in fields[1:3])
+                found[f"socket:[{fields[9]}]"] = (*ports, fields[3])
         return found
 
     def metric(self, name):
@@ -302,7 +302,8 @@ class Soak:
                         lambda: f"health check ports {sorted(self.open_ports())}, wanted {sorted(wanted)}")
 
     def open_ports(self):
-        return {port for port, _ in self.life.sockets(LISTENING).values()} & set(world.HEALTH_PORTS)
+        listening = {port for port, _, state in self.life.sockets().values() if state == LISTENING}
+        return listening & set(world.HEALTH_PORTS)
 
     def eventually(self, condition, message, seconds=30.0):
         deadline = time.monotonic() + seconds
@@ -367,11 +368,11 @@ class Soak:
         self.server.apply(self.world.good.values())
 
     def descriptors(self):
-        """How many there are when nothing is on its way, without connections to the server: how many of those are
-        kept depends on how the last ones ended."""
+        """How many there are when nothing is on its way, without connections to the server, in whatever state: how
+        many of those are kept depends on how the last ones ended."""
         counts = []
         for _ in range(10):
-            here = self.life.sockets(ESTABLISHED)
+            here = self.life.sockets()
             held = self.life.descriptors()
             to_server = [name for name in held if here.get(name, (0, 0))[1] == self.server.port]
             if len(to_server) > CONNECTIONS:

@@ -42,7 +42,7 @@ static uint32_t port_to_reject(unsigned number)
     if (port->number)
         return port->number;
     vec_each (&ruleset->dirty, it) {
-        last += (*it)->is_port && !as_port(*it)->number;
+        last += (*it)->kind == ENTRY_PORT && !as_port(*it)->number;
         if (*it == &port->entry)
             break;
     }

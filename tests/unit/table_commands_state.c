@@ -177,7 +177,7 @@ COMMAND(frontends)
 COMMAND(records)
 {
     fprintf(out, "%zu frontends, %zu ports, %zu elements of nobody\n", ruleset->frontends.n,
-            ruleset->ports.n, ruleset->plain.all.n);
+            ruleset->ports.n, ruleset->plains.n);
 }
 
 COMMAND(figures)
