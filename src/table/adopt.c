@@ -3,10 +3,10 @@
  * Adopts a table: at startup, when one may exist from the previous process, and after a failed
  * commit, when its state is uncertain. All of it is read back, in pieces between turns of the loop:
  *
- *     LOOK -> DECLARATIONS -> FORGET -> COUNT -> KEYS -> DUMP -> COUNT ... -> RULES -> COMPARE
+ *     LOOK -> DECLARATIONS -> FORGET -> ELEMENTS -> RULES -> COMPARE
  *
- * reading.c has the states of a set; what it sends changes no frontend that is there. Nothing else
- * is committed meanwhile; desired state may change.
+ * reading.c has the ELEMENTS; what it sends changes no frontend that is there. Nothing else is
+ * committed meanwhile; desired state may change.
  */
 #include "state.h"
 
@@ -75,8 +75,10 @@ static void enter(struct ruleset *rs, enum adoption_state state)
 {
     struct adoption *adoption = &rs->adoption;
     adoption->state = state;
-    if (state == ADOPTION_LOOK || state == ADOPTION_COUNT)
+    if (state == ADOPTION_LOOK)
         reading_stop(rs);
+    else if (state == ADOPTION_ELEMENTS)
+        reading_begin(rs);
     adoption->at = state == ADOPTION_COMPARE ? rs->dirty.n : 0;
 }
 
@@ -95,7 +97,7 @@ static void read_or_make(struct ruleset *rs)
 {
     rs->has_applied = rs->adoption.ours;
     if (rs->adoption.ours) {
-        enter(rs, ADOPTION_COUNT);
+        enter(rs, ADOPTION_ELEMENTS);
         return;
     }
     rs->stats.elements = 0;
@@ -165,7 +167,7 @@ static void forget_some(struct ruleset *rs)
 {
     const struct hash_table *const tables[] = {&rs->frontends, &rs->ports, &rs->plains};
     struct adoption *a = &rs->adoption;
-    a->work += FORGET_WORK;
+    a->walk.work += FORGET_WORK;
     for (size_t left = FORGET_MOST; left > 0; left--) {
         a->at = hash_table_scan(tables[a->forgetting], a->at, forget_entry, rs);
         if (a->at > 0)
@@ -217,7 +219,7 @@ static void report_abandoned(const struct ruleset *rs, const struct entry *entry
 static void compare_entries(struct ruleset *rs, double now)
 {
     size_t *at = &rs->adoption.at;
-    rs->adoption.work += COMPARE_WORK;
+    rs->adoption.walk.work += COMPARE_WORK;
     for (size_t left = COMPARE_MOST; *at > 0 && left > 0; left--) {
         struct entry **place = &rs->dirty.v[--*at];
         report_abandoned(rs, *place);
@@ -273,11 +275,11 @@ static bool try_again(struct ruleset *rs, struct error *err)
 enum adoption_result ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now,
                                    size_t most, struct error *err)
 {
-    rs->adoption.work = 0;
+    rs->adoption.walk.work = 0;
     do
         if (step(rs, socket, now, err) && !try_again(rs, err))
             return ADOPTION_FAILED;
-    while (!ruleset_knows_kernel(rs) && rs->adoption.work < most);
+    while (!ruleset_knows_kernel(rs) && rs->adoption.walk.work < most);
     return ruleset_knows_kernel(rs) ? ADOPTION_ENDED : ADOPTION_GOES_ON;
 }
 

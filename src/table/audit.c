@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "audit.h"
 
-#include <math.h>
-#include <string.h>
-
 /* After each piece, the audit pauses this many times as long. */
 #define SHARE 200.0
-#define SHORTEST_REST 0.001
 
 /* Limit at a time; a later audit finds the rest. */
 #define MOST_RECHECKS 900
@@ -65,6 +61,11 @@ void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
     }
 }
 
+static bool is_in(enum table_set set, const struct entry *entry)
+{
+    return entry->kind != ENTRY_PLAIN || plain_set(as_plain(entry)) == set;
+}
+
 static void finish_entry(struct audit *audit, struct ruleset *rs, enum table_set set,
                          struct entry *entry)
 {
@@ -80,7 +81,7 @@ static void finish_entry(struct audit *audit, struct ruleset *rs, enum table_set
 static void finish_entries(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
 {
     hash_table_each (ruleset_entries(rs, set), struct entry, entry) {
-        if (entry->kind == ENTRY_PLAIN && plain_set(as_plain(entry)) != set)
+        if (!is_in(set, entry))
             continue;
         if (whole)
             finish_entry(audit, rs, set, entry);
@@ -124,38 +125,72 @@ void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
 
 /* ---- piece by piece ---- */
 
+static uint64_t count_applied(void *ctx, enum table_set set)
+{
+    const struct audit *audit = ctx;
+    uint64_t n = 0;
+    hash_table_each (ruleset_entries(audit->ruleset, set), struct entry, entry)
+        for (uint32_t i = 0; is_in(set, entry) && i < entry_keys(set, entry); i++)
+            n += entry_has(set, entry, i);
+    return n;
+}
+
+static void ask_applied(void *ctx, struct entry *entry)
+{
+    struct audit *audit = ctx;
+    const enum table_set set = audit->walk.set;
+    for (uint32_t i = 0; is_in(set, entry) && i < entry_keys(set, entry); i++) {
+        const struct key key = entry_key(set, entry, i);
+        if (entry_has(set, entry, i))
+            walk_ask(&audit->walk, &key);
+    }
+}
+
+/* Commits go on, so what was seen says nothing; a dump is read to its end. */
+static uint64_t count_found(void *ctx, enum table_set set)
+{
+    const struct audit *audit = ctx;
+    return audit->walk.state == WALK_KEYS ? count_applied(ctx, set) : 0;
+}
+
 static void audit_element(void *ctx, const struct nft_element *element)
 {
     struct audit *audit = ctx;
-    audit_take(audit, audit->ruleset, audit->set, element);
+    audit_take(audit, audit->ruleset, audit->walk.set, element);
+}
+
+static void begin_set(struct audit *audit, enum table_set set)
+{
+    static const struct walk_ops ops = {count_applied, ask_applied, audit_element, count_found};
+    audit->walk.ops = &ops;
+    audit->walk.ctx = audit;
+    walk_begin(&audit->walk, set);
+    boundaries_clear(&audit->boundaries);
+    vec_free(&audit->seen);
 }
 
 void audit_stop(struct audit *audit)
 {
-    element_dump_close(&audit->dump);
-    boundaries_clear(&audit->boundaries);
-    vec_free(&audit->seen);
+    begin_set(audit, WALK_FIRST);
 }
 
 /* Returns whether the audit is complete. */
 static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
-    audit->ruleset = rs;
-    enum element_dump_state state = DUMP_FAILED;
+    enum walk_result result = WALK_FAILED;
     if (ruleset_knows_kernel(rs))
-        state = element_dump_step(&audit->dump, rs->family, RULESET_TABLE, set_name(audit->set),
-                                  audit_element, audit, &err);
+        result = walk_step(&audit->walk, rs, socket, &err);
     if (err.text)
         log_debug(2, "table", "family=%s %s", family_name(rs->family), err.text);
     error_clear(&err);
-    if (state == DUMP_GOES_ON)
+    if (result == WALK_GOES_ON)
         return false;
-    audit_finish(audit, rs, audit->set, state == DUMP_ENDED);
-    audit_stop(audit);
-    if (++audit->set < TABLE_SETS)
+    audit_finish(audit, rs, audit->walk.set, result == WALK_ENDED);
+    begin_set(audit, walk_after(audit->walk.set));
+    if (audit->walk.set < TABLE_SETS)
         return false;
-    audit->set = 0;
+    begin_set(audit, WALK_FIRST);
     audit_check_rules(rs, socket);
     return true;
 }
@@ -163,18 +198,21 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
 double audit_step(struct audit *audit, struct ruleset *rs, struct nft_socket *socket, double period,
                   double now, bool *found)
 {
-    if (audit->due == 0)
+    if (!audit->ruleset) {
+        audit->ruleset = rs;
         audit->due = now + period;
+        begin_set(audit, WALK_FIRST);
+    }
     if (now < audit->due)
         return audit->due;
-    const enum table_set set = audit->set;
+    const enum table_set set = audit->walk.set;
     double begun = clock_cpu();
     const bool ended = step(audit, rs, socket);
     const double spent = clock_cpu() - begun;
-    if (ended || audit->set != set)
+    if (ended || audit->walk.set != set)
         *found = ruleset_has_rechecks(rs);
     audit->seconds += spent;
-    audit->due = now + (ended ? period : fmax(SHARE * spent, SHORTEST_REST));
+    audit->due = ended ? now + period : walk_rest(now, spent, SHARE);
     if (ended) {
         log_debug(2, "table", "family=%s audit completed cpu_seconds=%.6f", family_name(rs->family),
                   audit->seconds);

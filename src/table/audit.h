@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Audits: whether the kernel's sets match the applied state, one set at a time. A set is read over
- * many turns of the loop, while commits may go on; audit_take() gets each element, and
+ * many turns of the loop (walk.h), while commits may go on; audit_take() gets each element, and
  * audit_finish() then finds missing ones. Suspicious elements are recorded for a recheck, so the
  * kernel is queried again before anything is repaired.
  */
@@ -13,8 +13,7 @@
 /* Progress of an audit. Starts zeroed. */
 struct audit {
     struct ruleset *ruleset;
-    enum table_set set;
-    struct element_dump *dump;    /* of the set; NULL: not begun */
+    struct walk walk;
     struct boundaries boundaries; /* in a set of ranges */
     VEC(uint32_t) seen;           /* bits for the elements of entries, at entry->seen - 1 */
     double due;                   /* time of the next piece; clock_monotonic; 0: not started */

@@ -10,7 +10,6 @@
 
 /* After a background piece, the reading pauses this many times as long. */
 #define SHARE 20.0
-#define SHORTEST_REST 0.001
 /* A reading is in the background if no piece was requested for this long. */
 #define PATIENCE 0.1
 /* Seconds between searches for unused elements; the number of elements from which they are deleted;
@@ -295,7 +294,7 @@ double connections_step(struct ruleset *rs, struct nft_socket *socket, double no
         connections_begin(rs, now);
     double begun = clock_monotonic();
     step(rs);
-    c->due = now + fmax(SHARE * (clock_monotonic() - begun), SHORTEST_REST);
+    c->due = walk_rest(now, clock_monotonic() - begun, SHARE);
     return c->due;
 }
 

@@ -24,6 +24,7 @@
 #include "flowtable.h"
 #include "instances.h"
 #include "rules.h"
+#include "walk.h"
 
 /* ---- ruleset ---- */
 
@@ -90,9 +91,7 @@ enum adoption_state {
     ADOPTION_LOOK,         /* not begun: is there a table of ours? */
     ADOPTION_DECLARATIONS, /* are its maps and sets declared as ours? Others are logged */
     ADOPTION_FORGET,       /* what was applied, entry by entry */
-    ADOPTION_COUNT,        /* the next set: how large is it? */
-    ADOPTION_KEYS,         /* its elements are read by the keys that they should have */
-    ADOPTION_DUMP,         /* all of its elements are read */
+    ADOPTION_ELEMENTS,     /* set by set */
     ADOPTION_RULES,        /* all sets are read: repair the rules */
     ADOPTION_COMPARE       /* entries that are as desired become clean */
 };
@@ -111,26 +110,18 @@ struct table_contents {
 struct adoption {
     enum adoption_state state;
     unsigned tries;             /* that failed */
-    size_t work;                /* of the present piece, see ADOPTION_PIECE */
     bool exists;                /* a table, when it was looked at */
     bool ours;                  /* and is to be read; else it is to be made */
     enum entry_kind forgetting; /* FORGET: entries of this kind */
+    size_t at;                  /* FORGET: next bucket; COMPARE: next dirty entry */
     bool rejected;              /* RULES: the kernel rejected the rewritten ones */
     struct table_contents found;
     list_value_vec lists; /* that service ports were found to have */
-    size_t at;     /* FORGET: next bucket; next entry: KEYS: quarantined, then dirty ones; COMPARE:
-                      dirty ones */
-    uint32_t slot; /* and its next slot */
-    VEC(struct entry *) sent; /* KEYS: frontends of the present piece that are sent instead */
-    size_t requested;         /* up to this entry all are requested */
-    unsigned rejections;      /* of what was sent */
-    /* The set being read. */
-    enum table_set set;
-    bool counted;              /* the kernel reports the number of elements: */
-    uint32_t count;            /* before the reading */
-    uint32_t generation;       /* otherwise, of the ruleset */
-    size_t recorded, repeated; /* elements read first, and again */
-    struct element_dump *dump;
+    struct walk walk;     /* its work is that of the present piece, see ADOPTION_PIECE */
+    /* Of the set being read. */
+    size_t recorded, repeated;    /* elements read first, and again */
+    VEC(struct entry *) sent;     /* frontends of the present piece that are sent instead */
+    unsigned rejections;          /* of what was sent */
     struct boundaries boundaries; /* in a set of ranges */
 };
 
@@ -438,11 +429,14 @@ bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
 
 /* ---- reading.c ---- */
 
-/** The next piece of work in the states COUNT, KEYS and DUMP; enters RULES at the end. Nothing may
- * be applied before. -1: read all of it again. */
+/** Begins with the first set. */
+void reading_begin(struct ruleset *rs);
+
+/** The next piece of work in ADOPTION_ELEMENTS; enters RULES at the end. Nothing may be applied
+ * before. -1: read all of it again. */
 int reading_step(struct ruleset *rs, struct nft_socket *socket, struct error *err);
 
-/** Back to the first set; frees what the reading holds. */
+/** Frees what the reading holds. */
 void reading_stop(struct ruleset *rs);
 
 /* ---- portions.c ---- */

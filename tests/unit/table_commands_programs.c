@@ -185,10 +185,27 @@ static void read_set(const char *name, unsigned most)
         nft_socket_read_elements(sock, family, RULESET_TABLE, name, take_one, &most, &err), 0);
 }
 
-/* "audit [SET N]": all sets, of SET the first @N elements only; or each of them @N times. */
+/* As the daemon does it, each piece when it is due. */
+static void audit_in_pieces(void)
+{
+    struct audit whole = {.due = 0};
+    bool found = false;
+    double at = audit_step(&whole, ruleset, sock, 1, now, &found);
+    while (whole.ended == 0)
+        at = audit_step(&whole, ruleset, sock, 1, at, &found);
+    audit_stop(&whole);
+}
+
+/* "audit": all of it, in pieces. "audit SET N": of SET the first @N elements only; "audit times N":
+ * each of them @N times. */
 COMMAND(audit)
 {
     const char *torn = script_word(&words);
+    if (!*torn) {
+        audit_in_pieces();
+        fputs(ruleset_has_rechecks(ruleset) ? "suspects\n" : "", out);
+        return;
+    }
     const unsigned n = script_number(&words, 1);
     for (int set = 0; set < TABLE_SETS; set++) {
         for (unsigned i = 0; i < (strcmp(torn, "times") == 0 ? n : 1); i++)

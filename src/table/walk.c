@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "walk.h"
+
+#include "state.h"
+
+#include <math.h>
+
+/* Number of elements at which a dump takes as long as reading as many by key. */
+#define DUMP_MOST 65536
+
+/* Work (see ADOPTION_PIECE) of a request, of a key in one, and of an entry that is looked at. */
+#define REQUEST_WORK 256
+#define KEY_WORK 128
+#define ENTRY_WORK 4
+
+/* Buckets of entries looked at in a piece. */
+#define BUCKETS_MOST 128
+
+#define SHORTEST_REST 0.001
+
+enum table_set walk_after(enum table_set set)
+{
+    const enum table_set next = set == WALK_FIRST ? 0 : set + 1;
+    return next == WALK_FIRST ? next + 1 : next;
+}
+
+double walk_rest(double now, double spent, double share)
+{
+    return now + fmax(share * spent, SHORTEST_REST);
+}
+
+void walk_begin(struct walk *walk, enum table_set set)
+{
+    element_dump_close(&walk->dump);
+    vec_free(&walk->keys);
+    walk->set = set;
+    walk->state = WALK_COUNT;
+    walk->cursor = walk->at = walk->dumped = 0;
+    walk->all_asked = false;
+}
+
+/* ---- the number of elements ---- */
+
+static int count_elements(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
+                          struct error *err)
+{
+    walk->work += REQUEST_WORK;
+    return nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(walk->set),
+                                     &walk->count, &walk->counted, err);
+}
+
+/* Not ranges, of which the kernel has the ends. A set of slots may have some that no count of a
+ * service port reaches: those are not known. */
+static bool is_read_by_keys(const struct walk *walk, const struct ruleset *rs)
+{
+    const uint64_t n = walk->count, most = rs->config.dump_most ? rs->config.dump_most : DUMP_MOST;
+    if (!walk->counted || n <= most || set_owner(walk->set) == OWNER_RANGES)
+        return false;
+    const uint64_t known = walk->ops->known(walk->ctx, walk->set);
+    return known > 0 && (set_owner(walk->set) != OWNER_SLOTS || known == n) && n * n > known * most;
+}
+
+static int count(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
+                 struct error *err)
+{
+    if (count_elements(walk, rs, socket, err) ||
+        (!walk->counted && nft_socket_generation(socket, &walk->generation, err)))
+        return -1;
+    walk->state = is_read_by_keys(walk, rs) ? WALK_KEYS : WALK_DUMP;
+    return 0;
+}
+
+/* ---- keys ---- */
+
+void walk_ask(struct walk *walk, const struct key *key)
+{
+    walk->key_length = key->length;
+    vec_append(&walk->keys, key->bytes, key->length);
+}
+
+static size_t keys_left(const struct walk *walk)
+{
+    return walk->keys.n == 0 ? 0 : (walk->keys.n - walk->at) / walk->key_length;
+}
+
+static void ask_entry(void *ctx, void *item)
+{
+    struct walk *walk = ctx;
+    walk->work += ENTRY_WORK;
+    walk->ops->ask(walk->ctx, item);
+}
+
+static void ask_some(struct walk *walk, const struct ruleset *rs)
+{
+    for (size_t left = BUCKETS_MOST;
+         left > 0 && !walk->all_asked && keys_left(walk) < NFT_KEYS_MOST; left--) {
+        walk->cursor =
+            hash_table_scan(ruleset_entries(rs, walk->set), walk->cursor, ask_entry, walk);
+        walk->all_asked = walk->cursor == 0;
+    }
+}
+
+/* Looks up a request's keys. The kernel stops at a missing element. */
+static int look_up(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
+                   struct error *err)
+{
+    const size_t left = keys_left(walk);
+    struct nft_keys keys = {walk->keys.v + walk->at, walk->key_length,
+                            left < NFT_KEYS_MOST ? left : NFT_KEYS_MOST};
+    walk->work += REQUEST_WORK + KEY_WORK * keys.n;
+    walk->at += keys.n * keys.length;
+    while (keys.n > 0) {
+        size_t found;
+        if (nft_socket_get_elements(socket, rs->family, RULESET_TABLE, set_name(walk->set), &keys,
+                                    walk->ops->take, walk->ctx, &found, err))
+            return -1;
+        const size_t done = found < keys.n ? found + 1 : keys.n;
+        keys.bytes += done * keys.length;
+        keys.n -= done;
+    }
+    if (walk->at == walk->keys.n) {
+        vec_clear(&walk->keys);
+        walk->at = 0;
+    }
+    return 0;
+}
+
+static bool has_all(const struct walk *walk)
+{
+    return walk->counted && walk->ops->found(walk->ctx, walk->set) == walk->count;
+}
+
+static enum walk_result by_keys(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
+                                struct error *err)
+{
+    if (!walk->all_asked || keys_left(walk) > 0) {
+        ask_some(walk, rs);
+        return look_up(walk, rs, socket, err) ? WALK_FAILED : WALK_GOES_ON;
+    }
+    if (count_elements(walk, rs, socket, err))
+        return WALK_FAILED;
+    if (has_all(walk))
+        return WALK_ENDED;
+    walk->state = WALK_DUMP; /* there are others */
+    return WALK_GOES_ON;
+}
+
+/* ---- dumps ---- */
+
+static void take_dumped(void *ctx, const struct nft_element *element)
+{
+    struct walk *walk = ctx;
+    walk->dumped++;
+    walk->ops->take(walk->ctx, element);
+}
+
+static enum walk_result dump(struct walk *walk, struct ruleset *rs, struct error *err)
+{
+    walk->work += REQUEST_WORK + walk->dumped; /* it walks from the beginning */
+    switch (element_dump_step(&walk->dump, rs->family, RULESET_TABLE, set_name(walk->set),
+                              take_dumped, walk, err)) {
+    case DUMP_GOES_ON:
+        if (!has_all(walk) || set_owner(walk->set) == OWNER_RANGES)
+            return WALK_GOES_ON;
+        element_dump_close(&walk->dump); /* the rest is known */
+        return WALK_ENDED;
+    case DUMP_ENDED:
+        return WALK_ENDED;
+    case DUMP_MISSING:
+        error_clear(err);
+        return WALK_MISSING;
+    default:
+        return WALK_FAILED;
+    }
+}
+
+enum walk_result walk_step(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
+                           struct error *err)
+{
+    if (walk->state == WALK_COUNT && count(walk, rs, socket, err))
+        return WALK_FAILED;
+    return walk->state == WALK_KEYS ? by_keys(walk, rs, socket, err) : dump(walk, rs, err);
+}
