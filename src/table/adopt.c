@@ -8,6 +8,8 @@
  * reading.c has the ELEMENTS; what it sends changes no frontend that is there. Nothing else is
  * committed meanwhile; desired state may change.
  */
+#include "adopt.h"
+
 #include "state.h"
 
 #include <linux/in.h>

@@ -3,11 +3,8 @@
  * Encodes the difference between desired and applied state as messages. Their order is correct even
  * if the batch is cut: whatever packets are led to exists.
  */
-#include "plain.h"
 #include "state.h"
 #include "template.h"
-
-#include <string.h>
 
 /* The approximate number of elements between places to cut. A replacement (delete, then add) is
  * never cut in between. */

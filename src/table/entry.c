@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "entry.h"
+
 #include "plain.h"
 #include "state.h"
 
@@ -227,13 +229,13 @@ static void lead(struct ruleset *rs, uint32_t value, bool more)
     struct port_entry *port = ruleset_get_port_of_number(rs, port_of_value(value));
     for (enum port_part which = 0; which < PARTS; which++)
         if (class_leads_to(class_of_value(value), which))
-            port->led[which] += more ? 1 : -1u;
+            port->led.to[which] += more ? 1 : -1u;
     if (value_is_counted(value))
-        port->led_counted += more ? 1 : -1u;
+        port->led.counted += more ? 1 : -1u;
     if (class_of_value(value) & CLASS_AFFINE)
-        port->led_affine += more ? 1 : -1u;
+        port->led.affine += more ? 1 : -1u;
     if (class_of_value(value) & CLASS_RESTRICTED)
-        port->led_restricted += more ? 1 : -1u;
+        port->led.restricted += more ? 1 : -1u;
 }
 
 void frontend_renew_counted(struct frontend_entry *frontend, struct port_entry *port)

@@ -18,6 +18,8 @@
 #include "slots.h"
 #include "source_lists.h"
 
+struct ruleset;
+
 enum entry_kind { ENTRY_FRONTEND, ENTRY_PORT, ENTRY_PLAIN };
 
 /* Common to all of them. */
@@ -46,6 +48,14 @@ struct frontend_entry {
 /* The two slot tables of a service port: all backends, and those on this node. */
 enum port_part { PART_ALL, PART_LOCAL, PARTS };
 
+/* How many frontends have an applied value that leads to a service port. */
+struct led {
+    uint32_t to[PARTS];  /* by the part that they reach */
+    uint32_t counted;    /* of those, by a count of their own */
+    uint32_t affine;     /* with session affinity */
+    uint32_t restricted; /* with source ranges */
+};
+
 struct port_entry {
     struct entry entry;
     uint32_t id; /* from routes; FOUND_ID with the number: found in the kernel, without a Service */
@@ -57,10 +67,7 @@ struct port_entry {
     uint32_t refs_plain;              /* of these, of class 0: one of them may be counted */
     struct frontend_entry *counted;   /* whose value has N, applied or desired; NULL: none */
     uint32_t n_dirty;                 /* number of dirty ones among them */
-    uint32_t led[PARTS];              /* frontends whose applied value leads to the part */
-    uint32_t led_counted;             /* of those, by a count of their own */
-    uint32_t led_affine;              /* those with session affinity */
-    uint32_t led_restricted;          /* those with source ranges */
+    struct led led;
     /* Values in the kernel; 0: none. Holds the source list. */
     uint32_t applied[NUMBER_SETS - FRONTEND_SETS];
     bool removed : 1;   /* no Service has it: desired until no frontend leads here */

@@ -195,3 +195,39 @@ bool numbers_hand_out(struct ruleset *rs)
     }
     return some;
 }
+
+/* ---- numbers found in the kernel ---- */
+
+/* Whether affinity records under the number of @found, if any, are those of @port. */
+static bool inherits_records(const struct port_entry *port, const struct port_entry *found)
+{
+    const uint32_t before = identity_of_value(entry_applied(SET_AFFINITY_TIMEOUTS, &found->entry));
+    return !port->affinity || !port->affinity->timeout || before == 0 ||
+           before == identity_of_value(affinity_value(port->affinity));
+}
+
+/* Other frontends that lead there may have been found before, and its timeout. */
+void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, uint32_t number)
+{
+    struct port_entry *port = frontend->port, *found = ruleset_port_of_number(rs, number);
+    if (!port || port->number || (found && (found->id < FOUND_ID || found->refs > 0)))
+        return;
+    if (found) {
+        const uint32_t timeout = entry_applied(SET_AFFINITY_TIMEOUTS, &found->entry);
+        for (enum table_set set = FRONTEND_SETS; set < NUMBER_SETS; set++)
+            if (set != SET_AFFINITY_TIMEOUTS && entry_applied(set, &found->entry))
+                return;
+        if (!inherits_records(port, found))
+            return;
+        entry_set_applied(rs, SET_AFFINITY_TIMEOUTS, &port->entry, timeout);
+        entry_set_applied(rs, SET_AFFINITY_TIMEOUTS, &found->entry, 0);
+        port->led = found->led;
+        found->led = (struct led){{0}, 0, 0, 0};
+        port->counted = found->counted;
+        found->counted = NULL;
+        ruleset_number_port(rs, found, 0);
+    }
+    port->adopted = true;
+    ruleset_number_port(rs, port, number);
+    ruleset_mark_dirty(rs, &port->entry);
+}

@@ -13,6 +13,7 @@
 
 #include "kube-nftd/base.h"
 
+struct frontend_entry;
 struct port_entry;
 struct ruleset;
 
@@ -54,6 +55,10 @@ void ruleset_number_port(struct ruleset *rs, struct port_entry *port, uint32_t n
 /** @port, which is dirty or a dirty frontend leads there, gets a number if it needs one; or waits.
  * True if it waits. Constant time. */
 bool numbers_request(struct ruleset *rs, struct port_entry *port);
+
+/** A frontend was found to lead to the service port number P. Its desired port takes that number,
+ * if it has none, no other port has this one, and no other port's affinity records are there. */
+void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, uint32_t number);
 
 /** Gives numbers that became unused to service ports that wait, and marks these and their frontends
  * dirty. True if some got one. */

@@ -3,6 +3,8 @@
  * Compares what the kernel has under a key with the applied state, and marks differences dirty.
  * Apart from this, only commits change the applied state.
  */
+#include "observe.h"
+
 #include "plain.h"
 #include "state.h"
 

@@ -9,6 +9,8 @@
  * What changes meanwhile is in the next commit, as always; a frontend waits for its service port.
  * In a table that is there, service ports have steps: slots to add, elements to trim.
  */
+#include "portions.h"
+
 #include "state.h"
 
 #include <stdlib.h>
@@ -162,95 +164,4 @@ void portions_end(struct ruleset *rs)
     vec_free(&rs->portions.entries);
     vec_free(&rs->portions.last);
     rs->portions = (struct portions){.left = false};
-}
-
-/* ---- steps ----
- *
- * What of a service port can wait: slots beyond those that a change adds at once, and elements that
- * packets no longer reach, for RULESET_TRIM_DELAY. A commit has a piece of it.
- */
-
-static void queue_step(struct ruleset *rs, struct port_entry *port)
-{
-    if (port->entry.queued)
-        return;
-    port->entry.queued = true;
-    if (rs->steps.n == 0)
-        rs->step_time = port->shrunk_at + RULESET_TRIM_DELAY;
-    vec_push(&rs->steps, port);
-}
-
-static bool can_trim(const struct port_entry *port, double now)
-{
-    return now >= port->shrunk_at + RULESET_TRIM_DELAY;
-}
-
-static bool step_is_due(const struct port_entry *port, double now)
-{
-    return port_grows(port) || can_trim(port, now);
-}
-
-/* Marks @port dirty, to add some of its slots and delete leftovers: up to @most elements. Returns
- * how many. */
-static size_t begin_step(struct ruleset *rs, struct port_entry *port, size_t most, double now)
-{
-    port->entry.queued = false;
-    const bool changes = port->entry.dirty;
-    ruleset_mark_dirty(rs, &port->entry);
-    if (!port->entry.dirty)
-        return 0;
-    const size_t n = ruleset_begin_growth(rs, port, most);
-    port->trimmed = !changes && n == 0;
-    port->entry.trim = can_trim(port, now);
-    return port->entry.trim ? n + ruleset_begin_trim(rs, port, (uint32_t)(most - n)) : n;
-}
-
-/* Trims commit at most once per RULESET_TRIM_DELAY, but what is left after a piece goes on in the
- * next turn. */
-void steps_begin(struct ruleset *rs, double now)
-{
-    size_t n = 0, left = ruleset_piece(rs);
-    if (rs->steps.n == 0 || now < rs->step_time)
-        return;
-    rs->step_time = now + RULESET_TRIM_DELAY;
-    rs->growing = false;
-    vec_each (&rs->steps, it) {
-        struct port_entry *port = *it;
-        const bool due = step_is_due(port, now);
-        if (due && left > SLOT_ELEMENTS) {
-            left -= begin_step(rs, port, left, now);
-            continue;
-        }
-        rs->steps.v[n++] = port;
-        rs->growing = rs->growing || port_grows(port);
-        if (due)
-            rs->step_time = now;
-    }
-    rs->steps.n = n;
-}
-
-void steps_failed(struct ruleset *rs)
-{
-    vec_each (&rs->dirty, it)
-        if ((*it)->kind == ENTRY_PORT)
-            as_port(*it)->trimmed = false;
-}
-
-void steps_finish(struct ruleset *rs, struct port_entry *port, bool goes_on, double now)
-{
-    const bool in_use = port->entry.desired || port->refs > 0 || port->led[PART_ALL] > 0 ||
-                        port->led[PART_LOCAL] > 0;
-    const bool grows = port_grows(port);
-    if (port->entry.dirty || port->entry.quarantined)
-        return;
-    rs->growing = rs->growing || grows;
-    if (!goes_on)
-        port->shrunk_at = now;
-    if (grows || port_leftovers(port) > 0) {
-        queue_step(rs, port);
-        if (step_is_due(port, now))
-            rs->step_time = now;
-    } else if (!in_use && !port->entry.queued) {
-        ruleset_free_entry(rs, &port->entry);
-    }
 }

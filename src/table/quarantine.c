@@ -4,6 +4,8 @@
  * as applied, and everything else goes on. A quarantined entry is never dirty, until its retry is
  * due or its desired state changes.
  */
+#include "quarantine.h"
+
 #include "plain.h"
 #include "state.h"
 

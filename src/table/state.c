@@ -3,8 +3,6 @@
 #include "template.h"
 
 #include <inttypes.h>
-#include <string.h>
-#include <utlist.h>
 
 /* Incremented when elements change their meaning in maps and sets with unchanged declarations:
  * tables with another value are recreated, else only differing rules are rewritten. */

@@ -1,81 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Desired and applied state of a family's table, and the functions of the table's files. Elements
- * keyed by a frontend or a service port belong to its entry; elements of other sets are plain
- * (plain.h); the chains that pick backends are instances of templates (instances.h).
+ * The table of a family: struct ruleset, which the table's files share. Each file says in its own
+ * header what it does with it; the way of a change:
  *
- *     desired.c     policy's routes -> dirty entries
- *     numbers.c     which service port has a number; limits.c: what the limits leave out
- *     plan.c        slots; the desired value of an entry in each set; what waits for later commits
- *     encode.c      the difference of dirty entries as messages
- *     commit.c      one transaction, and the applied state after it
- *     portions.c    what can wait, and is in which transaction: a new table, steps of service ports
- *     quarantine.c  entries that the kernel rejected, and their retries
- *     observe.c     what the kernel has under a key; audit.c: whether all of it is as applied
- *     flowtable.c   devices of the flowtable, apart from all that
- *     claim.c       whether there is a table, and whose it is
- *     adopt.c       takes over a table, after reading.c has read all of it
+ *     desired.c        policy's routes -> dirty entries (entry.h)
+ *     plan.c           these, and desired_value.c -> differences; numbers.c: numbers of service
+ * ports encode.c         differences -> messages; chains.c: the chains that they need commit.c
+ * messages -> one transaction, and the applied state after it portions.c       what of a new table
+ * is in which transaction; steps.c: what of service ports quarantine.c     entries that the kernel
+ * rejected, and their retries
+ *
+ * The way back, from what the kernel has:
+ *
+ *     walk.c           all elements, in pieces -> adopt.c, at the start; audit.c, now and then
+ *     observe.c        one element -> the applied state; foreign.c: what others change
+ *
+ * limits.c says what does not fit. flowtable.c has the devices of the flowtable, connections.c the
+ * counts that packets write, apart from all that.
  */
 #ifndef KUBE_NFTD_TABLE_STATE_H
 #define KUBE_NFTD_TABLE_STATE_H
 
+#include "adopt.h"
+#include "chains.h"
 #include "connections.h"
 #include "entry.h"
 #include "flowtable.h"
-#include "instances.h"
+#include "observe.h"
+#include "plan.h"
+#include "portions.h"
+#include "quarantine.h"
 #include "rules.h"
+#include "steps.h"
 #include "walk.h"
-
-/* ---- ruleset ---- */
-
-/* An entry rejected by the kernel. */
-struct rejection {
-    struct entry *entry;
-    double wait, retry_time; /* seconds; clock_monotonic, while quarantined */
-};
-
-/* The owner of the element in a message of the batch. */
-struct message_owner {
-    size_t begin; /* offset in the batch */
-    struct entry *entry;
-};
-
-/* Starts zeroed. */
-struct quarantine {
-    VEC(struct rejection) all;
-    VEC(struct message_owner) owners; /* of a batch with single-element messages, in batch order */
-    double next;                      /* time of the first retry; clock_monotonic, or 0 */
-    size_t n_plain;                   /* plain elements among all */
-    bool ports_left;                  /* frontends may have waited for a service port that left */
-};
-
-/* A desired value of an entry that differs from the applied one, in the phase in which it is sent.
- */
-struct difference {
-    struct entry *entry;
-    enum set_phase phase;
-    enum table_set set;
-    uint32_t applied, desired; /* 0: none */
-};
-
-/* An instance whose messages are in the batch. */
-struct new_instance {
-    struct instance instance;
-    size_t end; /* end of its messages */
-};
-
-/* An element that another program may have changed. */
-struct recheck {
-    enum table_set set;
-    struct key key; /* unused for sets of ranges */
-};
-
-/* What else another program may have changed. */
-enum recheck_scope {
-    RECHECK_ELEMENTS, /* nothing else */
-    RECHECK_RULES,    /* rules, chains, declarations or table flags */
-    RECHECK_ALL       /* anything */
-};
 
 /* What is known of the table in the kernel. */
 enum table_state {
@@ -85,52 +42,6 @@ enum table_state {
     TABLE_REPLACED,        /* likewise, and deletes one that is not like ours */
     TABLE_RULES_DIFFER,    /* as applied but for rules and chains: the next commit rewrites them */
     TABLE_OURS             /* as applied */
-};
-
-enum adoption_state {
-    ADOPTION_LOOK,         /* not begun: is there a table of ours? */
-    ADOPTION_DECLARATIONS, /* are its maps and sets declared as ours? Others are logged */
-    ADOPTION_FORGET,       /* what was applied, entry by entry */
-    ADOPTION_ELEMENTS,     /* set by set */
-    ADOPTION_RULES,        /* all sets are read: repair the rules */
-    ADOPTION_COMPARE       /* entries that are as desired become clean */
-};
-
-/* Contents of a table as found. */
-struct table_contents {
-    size_t elements; /* without verdicts */
-    size_t counted;  /* as the kernel counts: two for most ranges */
-    bool foreign;    /* has elements that we cannot have written, or lacks a set: recreate it */
-};
-
-/* Attempts to read a table that changes meanwhile. */
-#define ADOPTION_TRIES 3
-
-/* Starts zeroed. */
-struct adoption {
-    enum adoption_state state;
-    unsigned tries;             /* that failed */
-    bool exists;                /* a table, when it was looked at */
-    bool ours;                  /* and is to be read; else it is to be made */
-    enum entry_kind forgetting; /* FORGET: entries of this kind */
-    size_t at;                  /* FORGET: next bucket; COMPARE: next dirty entry */
-    bool rejected;              /* RULES: the kernel rejected the rewritten ones */
-    struct table_contents found;
-    list_value_vec lists; /* that service ports were found to have */
-    struct walk walk;     /* its work is that of the present piece, see ADOPTION_PIECE */
-    /* Of the set being read. */
-    size_t recorded, repeated;    /* elements read first, and again */
-    VEC(struct entry *) sent;     /* frontends of the present piece that are sent instead */
-    unsigned rejections;          /* of what was sent */
-    struct boundaries boundaries; /* in a set of ranges */
-};
-
-/* What is to come into a new table. Starts zeroed. */
-struct portions {
-    VEC(struct entry *) entries; /* in the order in which packets may meet them */
-    size_t at;                   /* the first that is not in a commit yet */
-    VEC(struct entry *) last;    /* cluster IPs, after all these; any order */
-    bool left;                   /* another portion follows, perhaps an empty one */
 };
 
 struct ruleset {
@@ -197,6 +108,25 @@ static inline bool ruleset_has_table(const struct ruleset *rs)
     return rs->state >= TABLE_RULES_DIFFER;
 }
 
+/* A service port gets so many slots at once: a large EndpointSlice has 1,000 endpoints. */
+#define SLOTS_AT_ONCE 1024
+
+static inline size_t ruleset_piece(const struct ruleset *rs)
+{
+    return rs->config.portion ? rs->config.portion : COMMIT_PIECE;
+}
+
+static inline size_t ruleset_most_added(const struct ruleset *rs)
+{
+    return rs->config.most_added ? rs->config.most_added : SLOTS_AT_ONCE;
+}
+
+/** Whether more is to come: all of the desired state is applied only after further commits. */
+static inline bool ruleset_is_filling(const struct ruleset *rs)
+{
+    return rs->portions.left;
+}
+
 /** Creates an empty ruleset for the table of @family; NULL if a template is broken (the error has
  * its line). */
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
@@ -209,77 +139,6 @@ int ruleset_add_base(const struct ruleset *rs, struct layout *layout, struct err
 
 /** The number of desired frontends; quarantined ones count if they are applied. */
 size_t ruleset_frontends(const struct ruleset *rs);
-
-/* ---- plan.c ---- */
-
-/** The class of a frontend with @route. */
-unsigned route_class(const struct route *route);
-
-/** The values of a service port in SET_REJECTED and SET_DROPPED: whether new connections are
- * refused. */
-uint32_t route_rejects(const struct port_route *route);
-uint32_t route_drops(const struct port_route *route);
-
-/** The desired value of a planned @entry in a number set; while it is quarantined, the applied
- * one. */
-uint32_t entry_desired(enum table_set set, const struct entry *entry);
-
-/** Plans dirty entries: service port numbers, slots, affinity, source lists. Service ports that
- * wait for a number are not dirty then. The second plans one entry that has a number.
- * @most_added  slots that a service port may get at once: with more, it grows in steps */
-void ruleset_plan(struct ruleset *rs, size_t most_added);
-void ruleset_plan_entry(struct ruleset *rs, struct entry *entry, size_t most_added);
-
-/** Lists the differences of planned dirty entries, in the order in which they are sent. */
-void ruleset_find_differences(struct ruleset *rs);
-
-/** A frontend was found to lead to the service port number P. Its desired port takes that number,
- * if it has none, no other port has this one, and no other port's affinity records are there. */
-void ruleset_adopt_number(struct ruleset *rs, struct frontend_entry *frontend, uint32_t number);
-
-/** The chain instance that a value in @set leads to; false if the chains are in the fixed part. */
-bool set_instance(enum table_set set, uint32_t number, struct instance *instance);
-
-/** The instances that desired values need and the table lacks, each after those it builds on. The
- * caller frees the array in @out. */
-void ruleset_new_instances(const struct ruleset *rs, instance_vec *out);
-
-/** Adds the template of @instance to @layout, with this table's variables; the second, the fixed
- * part of the table and then the instances. */
-void ruleset_add_template(const struct ruleset *rs, struct instance instance,
-                          struct layout *layout);
-void ruleset_add_templates(const struct ruleset *rs, const instance_vec *instances,
-                           struct layout *layout);
-
-/** Whether a part is neither needed nor led to: a trim deletes it. */
-bool port_is_left(const struct port_entry *port, enum port_part which);
-
-/** Whether backends of @port have affinity numbers. */
-bool port_is_affine(const struct port_entry *port);
-
-/** How many slots of a part remain after this commit. */
-uint32_t port_kept_slots(const struct port_entry *port, enum port_part which);
-
-/** The existing slots of a part that a planned commit empties: beyond the new count, where its
- * chain draws (octave_of()). */
-struct slot_range port_emptied_slots(const struct port_entry *port, enum port_part which);
-
-/** How many elements a slot of @port takes, with those of its backend. */
-size_t port_slot_elements(const struct port_entry *port);
-
-/** Whether @port gets further slots in later commits: it has the first of those that are desired.
- */
-bool port_grows(const struct port_entry *port);
-
-/** Plans to add some of these slots, of up to @most elements. Returns how many elements. */
-size_t ruleset_begin_growth(struct ruleset *rs, struct port_entry *port, size_t most);
-
-/** The number of elements of @port that trims have to delete. */
-size_t port_leftovers(const struct port_entry *port);
-
-/** Plans to delete up to @most of these, beside the few that are not of backends. Returns how many.
- */
-size_t ruleset_begin_trim(struct ruleset *rs, struct port_entry *port, uint32_t most);
 
 /* ---- limits.c ---- */
 
@@ -297,190 +156,6 @@ void ruleset_encode_instances(struct ruleset *rs);
 /** Adds the messages of everything dirty to ruleset->batch; for a missing table also the table and
  * its instances. */
 void ruleset_encode(struct ruleset *rs);
-
-/* ---- quarantine.c ---- */
-
-/** The next element in the batch belongs to @entry. */
-void quarantine_set_owner(struct ruleset *rs, struct entry *entry);
-
-/**
- * Quarantines what the kernel rejected of the ruleset's batch, of which nothing is applied. True if
- * something was quarantined: retry the rest at once. Errors that mean unexpected table contents or
- * a lack of resources blame no element; other errors may just be consequences of them.
- * @singly  each element had its own message; only then the kernel names all elements that it
- *          rejects, and their owners are known
- */
-bool quarantine_take(struct ruleset *rs, double now, bool singly);
-
-/** Makes quarantined elements due at @now desired again, one portion at most. */
-void quarantine_retry(struct ruleset *rs, double now);
-
-/** Takes @entry, which is about to become dirty, out of quarantine. */
-void quarantine_leave(struct ruleset *rs, struct entry *entry);
-
-/** Sorts planned dirty entries: those that need more room in the kernel come last, so that a full
- * set rejects only these. */
-void quarantine_sort_dirty(struct ruleset *rs);
-
-/** The kernel accepted @entry, or it is about to be freed; a commit has ended. */
-void quarantine_end(struct ruleset *rs, struct entry *entry);
-void quarantine_applied(struct ruleset *rs);
-void quarantine_free(struct ruleset *rs);
-
-/* ---- observe.c ---- */
-
-enum observation {
-    OBSERVED_SAME,
-    OBSERVED_CHANGED, /* dirty now, to be repaired */
-    OBSERVED_ALIEN    /* needs a read-back of the table */
-};
-
-/* The applied state under the key of an element. */
-struct applied_element {
-    struct element element; /* decoded */
-    struct entry *entry;    /* its owner; NULL: none */
-    bool there;             /* something is applied under the key */
-    bool same;              /* and equals the element; valid if its value can be ours */
-};
-
-/** Looks up the key of @from. False if the key cannot be ours, or is the end of a range, which says
- * nothing without the other ends. */
-bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
-                          const struct nft_element *from, struct applied_element *out);
-
-/** Whether @found (ascending) matches the applied ranges of a set. */
-bool ruleset_has_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found);
-
-/** Records that the kernel has @from (value decoded), or nothing under its key. Needs the @applied
- * of that key. */
-void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_element *from,
-                    const struct applied_element *applied, bool there);
-
-/**
- * Another program changed an element of @set; or other parts of the table; or something unknown.
- * Only recorded, until ruleset_recheck(), or forgotten, since all is read.
- */
-void ruleset_recheck_element(struct ruleset *rs, const char *set, const struct nft_element *from);
-void ruleset_recheck_rules(struct ruleset *rs);
-void ruleset_recheck_all(struct ruleset *rs);
-bool ruleset_has_rechecks(const struct ruleset *rs);
-void ruleset_forget_rechecks(struct ruleset *rs);
-
-/**
- * Queries the recorded elements from the kernel. The next commit, which is then due, repairs
- * differences: single elements or chains, after a read-back of the whole table, or by replacing a
- * table with other maps and sets. Returns the number of differences.
- */
-size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
-
-/* ---- adopt.c ---- */
-
-/* Work of a piece: some milliseconds, for which the rest of the loop waits. The unit is an element
- * that the kernel passes over in a dump: 30 nanoseconds. */
-#define ADOPTION_PIECE ((size_t)150000)
-
-enum adoption_result {
-    ADOPTION_ENDED,   /* the kernel's state is known */
-    ADOPTION_GOES_ON, /* call again */
-    ADOPTION_FAILED   /* so far, nothing is known; the error has the reason */
-};
-
-/**
- * Takes over the table if it is ours, so that the next plan is the difference to its contents. Ends
- * after about @most work; SIZE_MAX: when all is read. Desired state may change between calls;
- * nothing may be committed. What other programs change meanwhile must be reported as usual, and
- * rechecked at the end.
- */
-enum adoption_result ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now,
-                                   size_t most, struct error *err);
-
-/** Whether that has begun and goes on. */
-bool ruleset_is_reading(const struct ruleset *rs);
-
-/** Calls rules_repair(), logs the result and records it for the next commit. */
-int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
-                         struct error *err);
-
-/**
- * Repairs the chains, rules and verdicts of a table from the previous process in one transaction,
- * while its desired elements are unknown: another program's change might block access to the API
- * server. Elements and packets' records stay. Leaves alone tables of other layouts and those owned
- * by another program; claims a table that can be owned. For a ruleset that has not read the kernel
- * yet.
- * @repaired  whether something was wrong
- * -1: nothing changed; the error has the reason
- */
-int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
-                            struct error *err);
-
-/* ---- claim.c ---- */
-
-/** Looks for a table: whether there is one, and whether it is like ours. That one is claimed if it
- * is to be owned, and no longer dormant. -1, and TABLE_OWNED_ELSEWHERE, if another program owns
- * it. */
-int ruleset_look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bool *ours,
-                 struct error *err);
-
-/** The same, but a table of another program is just not @ours. */
-int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err);
-
-/** Whether the table still exists, is not dormant, and has our layout. */
-bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
-
-/* ---- reading.c ---- */
-
-/** Begins with the first set. */
-void reading_begin(struct ruleset *rs);
-
-/** The next piece of work in ADOPTION_ELEMENTS; enters RULES at the end. Nothing may be applied
- * before. -1: read all of it again. */
-int reading_step(struct ruleset *rs, struct nft_socket *socket, struct error *err);
-
-/** Frees what the reading holds. */
-void reading_stop(struct ruleset *rs);
-
-/* ---- portions.c ---- */
-
-/* About so many elements that can wait are in one transaction: those of a new table, slots that
- * are added to service ports in steps, trims. Others wait for some 10 milliseconds. */
-#define COMMIT_PIECE 6144
-/* A service port gets so many slots at once: a large EndpointSlice has 1,000 endpoints. */
-#define SLOTS_AT_ONCE 1024
-
-static inline size_t ruleset_piece(const struct ruleset *rs)
-{
-    return rs->config.portion ? rs->config.portion : COMMIT_PIECE;
-}
-
-static inline size_t ruleset_most_added(const struct ruleset *rs)
-{
-    return rs->config.most_added ? rs->config.most_added : SLOTS_AT_ONCE;
-}
-
-/** Sets all that is dirty aside, before a table is made, and gives service ports their numbers. */
-void portions_begin(struct ruleset *rs);
-
-/** What the next commit is to add to it becomes dirty again. */
-void portions_next(struct ruleset *rs);
-
-/** All of it becomes dirty. */
-void portions_end(struct ruleset *rs);
-
-/** Marks service ports dirty whose steps are due, for a portion. */
-void steps_begin(struct ruleset *rs, double now);
-
-/** After a failed commit: what is tried again may be more than steps. */
-void steps_failed(struct ruleset *rs);
-
-/** After a commit that concerned @port: queues its next step, or frees it if it is unused.
- * @goes_on  the commit did nothing but trim it, so nothing else has fallen out of use */
-void steps_finish(struct ruleset *rs, struct port_entry *port, bool goes_on, double now);
-
-/** Whether more is to come: all of the desired state is applied only after further commits. */
-static inline bool ruleset_is_filling(const struct ruleset *rs)
-{
-    return rs->portions.left;
-}
 
 /* ---- commit.c ---- */
 
@@ -520,8 +195,5 @@ double ruleset_trim_time(const struct ruleset *rs);
 /** Counts a sync of @seconds. @sent: what it sent, zeros for nothing; NULL: it failed. */
 void sync_metrics_count(struct sync_metrics *metrics, bool full, double seconds,
                         const struct commit_stats *sent);
-
-/** Deletes unused chains, when due. A failure is harmless: the chains stay. */
-void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now);
 
 #endif
