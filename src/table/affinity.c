@@ -144,20 +144,6 @@ void affinity_change(struct affinity *affinity, enum family family, struct plain
     vec_free(&came);
 }
 
-void affinity_release_new(struct affinity *affinity, enum family family,
-                          struct plain_elements *elements)
-{
-    size_t n = 0;
-    vec_each (&affinity->numbers, number) {
-        const struct key by_value = key_of_number(number->value);
-        if (plain_find(elements, set_by_value(number->local), &by_value)->applied)
-            affinity->numbers.v[n++] = *number;
-        else
-            drop(family, elements, number);
-    }
-    affinity->numbers.n = n;
-}
-
 void affinity_release(struct affinity *affinity, enum family family,
                       struct plain_elements *elements, size_t most)
 {

@@ -57,10 +57,6 @@ void affinity_add(struct affinity *affinity, enum family family, struct plain_el
 void affinity_change(struct affinity *affinity, enum family family, struct plain_elements *elements,
                      uint32_t port, const struct backend_change *changes, size_t n, bool local);
 
-/** Releases the numbers that the kernel does not have yet. */
-void affinity_release_new(struct affinity *affinity, enum family family,
-                          struct plain_elements *elements);
-
 /** Releases up to @most numbers. */
 void affinity_release(struct affinity *affinity, enum family family,
                       struct plain_elements *elements, size_t most);
