@@ -448,6 +448,7 @@ static void change_rules(enum family family)
     else if (fake_kernel_comment(family))
         fake_kernel_set_comment(family, "somebody else's");
     proxy_foreign_change(proxy, &change);
+    fake_kernel_half_told(config.portion > 0); /* when it is made again */
 }
 
 /* Seen at once, or that something was missed. */
@@ -522,6 +523,7 @@ static void heal(void)
 {
     fake_kernel_accept();
     sync_table();
+    fake_kernel_half_told(false);
     rejecting = damaged = false;
     check_beliefs();
     compare_with_another(true);
