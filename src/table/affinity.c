@@ -143,20 +143,6 @@ void affinity_change(struct ruleset *rs, struct port_entry *port,
     vec_free(&came);
 }
 
-void affinity_release_new(struct ruleset *rs, struct port_entry *port)
-{
-    struct affinity *affinity = port->affinity;
-    size_t n = 0;
-    vec_each (&affinity->numbers, number) {
-        const struct key by_value = key_of_number(number->value);
-        if (plain_find(rs, set_by_value(number->local), &by_value)->applied)
-            affinity->numbers.v[n++] = *number;
-        else
-            drop(rs, number);
-    }
-    affinity->numbers.n = n;
-}
-
 void affinity_release(struct ruleset *rs, struct port_entry *port, size_t most)
 {
     struct affinity *affinity = port->affinity;

@@ -60,9 +60,6 @@ void affinity_add(struct ruleset *rs, struct port_entry *port, const struct back
 void affinity_change(struct ruleset *rs, struct port_entry *port,
                      const struct backend_change *changes, size_t n, bool local);
 
-/** Releases the numbers that the kernel does not have yet. */
-void affinity_release_new(struct ruleset *rs, struct port_entry *port);
-
 /** Releases up to @most numbers, if @port has any. */
 void affinity_release(struct ruleset *rs, struct port_entry *port, size_t most);
 

@@ -116,8 +116,10 @@ static void finish_port_before(struct ruleset *rs, const struct difference *diff
     struct port_entry *port = NULL;
     if (difference->set == SET_SERVICES && difference->applied)
         port = ruleset_port_of_number(rs, port_of_value(difference->applied));
-    if (port)
-        steps_finish(rs, port, false, now);
+    if (!port)
+        return;
+    port->trimmed = false;
+    steps_finish(rs, port, false, now);
 }
 
 static void add_new_instances(struct ruleset *rs)
@@ -134,10 +136,10 @@ static void apply(struct ruleset *rs, double now)
             apply_slots(as_port(*it));
     vec_each (&rs->differences, it)
         apply_difference(rs, it, now);
-    vec_each (&rs->dirty, it)
-        finish_entry(rs, *it, now);
     vec_each (&rs->differences, it)
         finish_port_before(rs, it, now);
+    vec_each (&rs->dirty, it)
+        finish_entry(rs, *it, now);
     vec_clear_few(&rs->dirty);
     vec_clear_few(&rs->differences);
     quarantine_applied(rs);

@@ -40,7 +40,7 @@ static void set_port(struct ruleset *rs, struct port_entry *port, const struct p
         set_slots(port, PART_LOCAL, route->local_backends, route->n_local);
     rs->stats.limited[LIMIT_ENDPOINTS] += port->excess;
     if (port->entry.dirty && !route->affinity_timeout && port->affinity && port->affinity->timeout)
-        affinity_release_new(rs, port);
+        port_keep_affinity(rs, port);
     if (route->affinity_timeout || port->affinity) {
         port_affinity(port)->timeout = route->affinity_timeout;
         port->affinity->identity = route->identity;

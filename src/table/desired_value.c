@@ -51,7 +51,8 @@ static uint32_t count_desired(const struct port_entry *port, enum port_part whic
 }
 
 /* A frontend keeps its applied value if its service port is quarantined and the port's applied
- * state does not suffice for it. */
+ * state does not suffice for it; and its count while the part is unneeded, which is the case until
+ * policy has decided it, too. */
 static uint32_t desired_service(const struct frontend_entry *frontend)
 {
     const struct port_entry *port = frontend->port;
@@ -62,8 +63,8 @@ static uint32_t desired_service(const struct frontend_entry *frontend)
         return 0;
     if (!frontend_wants_count(frontend))
         return port->number | CLASS_BASE | frontend->class;
-    return port->number |
-           (port->entry.quarantined ? port_count(port, PART_ALL) : count_desired(port, PART_ALL));
+    const bool changes = !port->entry.quarantined && port_needs(port, PART_ALL);
+    return port->number | (changes ? count_desired(port, PART_ALL) : port_count(port, PART_ALL));
 }
 
 /* Whether frontends without the count in their own value desire to lead to a part. */

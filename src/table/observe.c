@@ -85,10 +85,7 @@ void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_ele
     }
     if (set == SET_SERVICES && there)
         ruleset_adopt_number(rs, as_frontend(entry), port_of_value(element->number));
-    if (set == SET_SOURCE_LISTS && !there)
-        port_release_list(rs, as_port(entry), 0);
-    else
-        entry_set_applied(rs, set, entry, there ? element->number : 0);
+    entry_set_applied(rs, set, entry, there ? element->number : 0);
 }
 
 /* The applied slots of a port may be the only record of its desired backends: lists those, before
@@ -115,7 +112,7 @@ static enum observation observe(struct ruleset *rs, enum table_set set,
         return OBSERVED_SAME;
     if (there && !element_take_value(set, rs->family, from, &applied.element))
         return OBSERVED_ALIEN;
-    if (set == SET_SOURCE_LISTS && there)
+    if (set == SET_SOURCE_LISTS)
         return OBSERVED_ALIEN; /* identifying a source list needs all of it */
     rs->stats.elements += (size_t)there - (size_t)applied.there;
     list_desired(rs, applied.entry);

@@ -83,15 +83,15 @@ struct taking {
     size_t n;
 };
 
-/* Releases planned affinity numbers. Applied backends keep their numbers in the kernel, or get one:
- * a cut batch may have left them without. */
-static void keep_affinity(struct ruleset *rs, struct port_entry *port)
+/* Applied backends keep their numbers in the kernel, or get one: a cut batch may have left them
+ * without. */
+void port_keep_affinity(struct ruleset *rs, struct port_entry *port)
 {
     struct backends applied[PARTS] = {{NULL, 0}};
     if (!port->affinity)
         return;
     affinity_release(rs, port, SIZE_MAX);
-    if (!entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry))
+    if (!entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry) || !ruleset_knows_kernel(rs))
         return;
     for (enum port_part which = 0; which < PARTS; which++) {
         const struct slot_table *slots = port_slots(port, which);
@@ -106,7 +106,7 @@ static void keep_affinity(struct ruleset *rs, struct port_entry *port)
 
 static void keep_port(struct ruleset *rs, struct port_entry *port)
 {
-    keep_affinity(rs, port);
+    port_keep_affinity(rs, port);
     source_lists_park(rs, port->sources);
 }
 

@@ -43,6 +43,10 @@ void quarantine_set_owner(struct ruleset *rs, struct entry *entry);
  */
 bool quarantine_take(struct ruleset *rs, double now, bool singly);
 
+/** Releases planned affinity numbers: the applied backends of @port have them, no others. None
+ * have while the table is read. */
+void port_keep_affinity(struct ruleset *rs, struct port_entry *port);
+
 /** Makes quarantined elements due at @now desired again, one portion at most. */
 void quarantine_retry(struct ruleset *rs, double now);
 

@@ -328,7 +328,9 @@ static double check_room(struct table *table, struct nft_socket *socket, double 
     struct ruleset *rs = table->ruleset;
     const bool in_use = rs->config.counting != COUNT_NOTHING ||
                         instances_have(&rs->instances, (struct instance){TEMPLATE_AFFINITY, 0});
-    if (now < table->room_due || !ruleset_has_table(rs))
+    if (!ruleset_has_table(rs))
+        return 0; /* a commit is to come */
+    if (now < table->room_due)
         return in_use ? table->room_due : 0;
     affinity_count_records(rs, socket);
     connections_check_room(rs, socket);

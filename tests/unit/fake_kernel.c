@@ -24,6 +24,8 @@ static struct fake_kernel {
     unsigned fail_in; /* transactions; 0: none fails */
     enum fake_fault fault;
     struct fake_grudges grudges;
+    bool rejects; /* it has some, or had: what they hit is tried again after some time */
+    bool half_told;
     unsigned reads_before, reads_fail;
     bool tables_fail;
     int reads_errno;
@@ -110,6 +112,7 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     struct fake_counts counts = kernel.counts;
     struct fake_table *table = table_of_batch(batch), next;
     bool faulty = fault_is_due();
+    kernel.rejects = kernel.rejects || fake_rejects(&kernel.grudges);
     batch->short_of_memory = false;
     fake_copy_table(&next, table);
     int why = fake_apply(&next, batch, from, to, &kernel.counts, &kernel.grudges);
@@ -121,7 +124,7 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     }
     check_chains(table, &counts);
     fake_check_transaction(table, &next, kernel.now, kernel.cuts || !has_elements(&counts),
-                           violated);
+                           kernel.rejects, kernel.half_told, violated);
     kernel.counts.transactions++;
     fake_free_table(table);
     *table = next;
@@ -588,6 +591,11 @@ void fake_kernel_tell_counts(bool on)
 void fake_kernel_while_failing(void (*intrude)(void))
 {
     kernel.intrude = intrude;
+}
+
+void fake_kernel_half_told(bool on)
+{
+    kernel.half_told = on;
 }
 
 void fake_kernel_cut(bool on)

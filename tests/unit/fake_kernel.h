@@ -167,6 +167,10 @@ void fake_kernel_while_failing(void (*intrude)(void));
 /** From now on each batch is cut into transactions wherever that is allowed. */
 void fake_kernel_cut(bool on);
 
+/** Whether entries of services may lead where nothing answers: those of a table that is made while
+ * it is being decided where they lead. */
+void fake_kernel_half_told(bool on);
+
 /** From now on what breaks the rules is only noted; the last one is told by the other. */
 void fake_kernel_tolerate(void);
 const char *fake_kernel_violation(void);

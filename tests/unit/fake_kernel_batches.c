@@ -184,14 +184,17 @@ static bool is_given_up(const struct fake_table *table, const struct fake_part *
     return true;
 }
 
+/* Of a service port in which somebody made a hole, nobody knows what is in use. */
 static void note_reached(const struct fake_table *table, const struct fake_part *part,
                          const struct fake_element *service, struct reached *reached,
                          fake_violated_fn violated)
 {
     const uint32_t port = fake_port(service->data);
     const uint32_t count = fake_count(fake_find_port(table, part->ports, port));
+    bool hole = false;
     for (uint32_t i = 0; i < count; i++) {
         const struct fake_element *slot = fake_find_slot(table, part->endpoints, port, i);
+        hole = hole || !slot;
         if (!slot)
             continue;
         struct fake_key pair = fake_join(&port, sizeof(port), slot->data, slot->data_length);
@@ -199,17 +202,16 @@ static void note_reached(const struct fake_table *table, const struct fake_part 
         if (!is_numbered(table, part, pair) && !is_given_up(table, part, port))
             violated("a backend without affinity number", service);
     }
+    if (!hole)
+        add_reached(&reached->ports, fake_join(&port, sizeof(port), NULL, 0));
 }
 
 static void check_numbered(const struct fake_table *table, const struct fake_part *part,
                            struct reached *reached, fake_violated_fn violated)
 {
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
-        const uint32_t port = fake_port(e->data);
-        if (!(fake_class(e->data) & CLASS_AFFINE) || !fake_leads_to(e, part))
-            continue;
-        add_reached(&reached->ports, fake_join(&port, sizeof(port), NULL, 0));
-        note_reached(table, part, e, reached, violated);
+        if (fake_class(e->data) & CLASS_AFFINE && fake_leads_to(e, part))
+            note_reached(table, part, e, reached, violated);
     }
 }
 

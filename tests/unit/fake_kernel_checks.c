@@ -116,7 +116,7 @@ struct step {
     struct fake_table *after;
     struct leads *leads_before, *leads_after;
     double now;
-    bool cuts;
+    bool cuts, stays; /* what was broken may stay so */
     fake_violated_fn violated;
 };
 
@@ -240,7 +240,7 @@ static void check_elements(const struct step *step, const struct rule *rule)
 {
     hash_table_each (fake_elements(step->after, rule->set), const struct fake_element, e) {
         const char *why = rule->judge(step->after, e, rule->part);
-        bool may_stay = step->cuts || (why && is_out_of_use(step, rule->set, e));
+        bool may_stay = step->stays || (why && is_out_of_use(step, rule->set, e));
         if (why && strcmp(why, NO_TIMEOUT) == 0 && just_lost_affinity(step, rule->set, e))
             continue;
         if (why && !(may_stay && was_wrong(step->before, rule, e, why)))
@@ -274,11 +274,11 @@ static void check_counts(const struct step *step, const struct fake_part *part)
     hash_table_each (fake_elements(step->after, part->ports), const struct fake_element, e)
         if (fake_low(e->key) == 0) /* others are somebody's, that no rule looks for */
             check_slots_of(step, part, e, fake_port(e->key),
-                           step->cuts || is_out_of_use(step, part->ports, e));
+                           step->stays || is_out_of_use(step, part->ports, e));
     if (part == &fake_parts[0])
         hash_table_each (fake_elements(step->after, "services"), const struct fake_element, e)
             if (is_counted(e))
-                check_slots_of(step, part, e, fake_port(e->data), step->cuts);
+                check_slots_of(step, part, e, fake_port(e->data), step->stays);
 }
 
 static bool is_drawn_in_vain(uint32_t slot, uint32_t count)
@@ -489,14 +489,16 @@ static void check_parts(const struct step *step)
 }
 
 void fake_check_transaction(const struct fake_table *before, struct fake_table *after, double now,
-                            bool cuts, fake_violated_fn violated)
+                            bool cuts, bool rejects, bool half_told, fake_violated_fn violated)
 {
     static const struct rule rules[] = {{"services", judge_service, NULL},
                                         {"ports", judge_count, &fake_parts[0]},
                                         {"local_ports", judge_count, &fake_parts[1]},
                                         {"affinity_numbers", judge_number, NULL}};
-    struct step step = {before, after, find_leads(before), find_leads(after), now, cuts, violated};
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+    struct step step = {before, after, find_leads(before), find_leads(after),
+                        now,    cuts,  cuts || rejects,    violated};
+    /* Entries of services are the first. */
+    for (size_t i = half_told; i < sizeof(rules) / sizeof(rules[0]); i++)
         check_elements(&step, &rules[i]);
     check_ranges(before, after, violated);
     check_parts(&step);

@@ -190,6 +190,11 @@ struct fake_grudges {
     size_t most_chains; /* 0: any number */
 };
 
+static inline bool fake_rejects(const struct fake_grudges *grudges)
+{
+    return grudges->elements.n + grudges->limits.n + grudges->most_chains > 0 || grudges->chain;
+}
+
 /** Applies the messages of a batch between two offsets, each up to its first fault, and notes
  * in the batch what is rejected. The first errno, or 0. */
 int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, size_t to,
@@ -244,9 +249,11 @@ const struct fake_element *fake_find_port(const struct fake_table *table, const 
 const struct fake_element *fake_find_slot(const struct fake_table *table, const char *endpoints,
                                           uint32_t port, uint32_t slot);
 
-/** Checks one transaction. With @cuts, what was broken before may stay broken. */
+/** Checks one transaction. What was broken before may stay broken with @cuts, which are pieces of
+ * more, and if the kernel @rejects something, whose owner stays as it is. @half_told: see
+ * fake_kernel_half_told(). */
 void fake_check_transaction(const struct fake_table *before, struct fake_table *after, double now,
-                            bool cuts, fake_violated_fn violated);
+                            bool cuts, bool rejects, bool half_told, fake_violated_fn violated);
 
 /* ---- fake_kernel_batches.c ---- */
 
