@@ -11,6 +11,8 @@
 
 /* Larger blocks are mapped separately: they grow without copying and are returned whole. */
 #define MAPPED_FROM ((size_t)128 * 1024)
+/* Blocks up to this size are kept by free() for malloc() (glibc's tcache). */
+#define SMALL ((size_t)1024)
 
 _Noreturn void alloc_failed(void)
 {
@@ -45,9 +47,21 @@ void alloc_trim(void)
     malloc_trim(MAPPED_FROM);
 }
 
+static size_t product(size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes))
+        alloc_failed();
+    return bytes ? bytes : 1;
+}
+
+/* For small blocks, glibc's calloc() does not look where free() has put some of the same size.
+ * Large ones it need not clear, if they come from the system. */
 void *xcalloc(size_t n, size_t size)
 {
-    return alloc_check(calloc(n ? n : 1, size ? size : 1));
+    const size_t bytes = product(n, size);
+    return bytes <= SMALL ? memset(alloc_check(malloc(bytes)), 0, bytes)
+                          : alloc_check(calloc(1, bytes));
 }
 
 void *xreallocarray(void *p, size_t n, size_t size)
@@ -56,7 +70,8 @@ void *xreallocarray(void *p, size_t n, size_t size)
         free(p);
         return NULL;
     }
-    return alloc_check(reallocarray(p, n, size));
+    const size_t bytes = product(n, size);
+    return alloc_check(p ? realloc(p, bytes) : malloc(bytes)); /* which is quicker for nothing */
 }
 
 /* ---- texts ---- */
