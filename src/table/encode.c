@@ -194,14 +194,13 @@ static void encode_differences(struct ruleset *rs, enum table_set set, size_t at
     }
 }
 
-/* What @set has in @phase. Returns the place of the next differences. */
-static size_t encode_set(struct ruleset *rs, enum set_phase phase, enum table_set set, size_t at)
+/* A run of differences of one set, from @at on; returns its end. */
+static size_t encode_run(struct ruleset *rs, size_t at)
 {
+    const struct difference *first = &rs->differences.v[at];
+    const enum set_phase phase = first->phase;
+    const enum table_set set = first->set;
     size_t end = at;
-    if (set_owner(set) == OWNER_SLOTS && phase == set_schema[set].comes)
-        encode_slots(rs, set);
-    else if (set_owner(set) == OWNER_SLOTS && phase == set_schema[set].goes)
-        encode_trims(rs, set);
     while (end < rs->differences.n && rs->differences.v[end].phase == phase &&
            rs->differences.v[end].set == set)
         end++;
@@ -217,7 +216,13 @@ void ruleset_encode(struct ruleset *rs)
         ruleset_encode_instances(rs);
     }
     connections_encode(rs);
-    for (enum set_phase phase = 0; phase < PHASES; phase++)
-        for (enum table_set set = 0; set < TABLE_SETS; set++)
-            at = encode_set(rs, phase, set, at);
+    for (enum set_phase phase = 0; phase < PHASES; phase++) {
+        for (enum port_part which = 0; which < PARTS; which++)
+            if (phase == PHASE_SLOTS)
+                encode_slots(rs, set_of_slots(which));
+            else if (phase == PHASE_SLOTS_GO)
+                encode_trims(rs, set_of_slots(which));
+        while (at < rs->differences.n && rs->differences.v[at].phase == phase)
+            at = encode_run(rs, at);
+    }
 }

@@ -138,18 +138,31 @@ void ruleset_plan(struct ruleset *rs, size_t most_added)
     }
 }
 
+#define RANKS ((size_t)PHASES * TABLE_SETS)
+#define FEW_DIFFERENCES 16
+
 static size_t rank_of(const struct difference *difference)
 {
     return (size_t)difference->phase * TABLE_SETS + difference->set;
 }
 
-/* By phase and set, else in the order of the dirty entries. */
-static void sort_differences(struct ruleset *rs)
+static void sort_few(struct difference *v, size_t n)
 {
-    size_t places[PHASES * TABLE_SETS] = {0}, n = 0;
+    for (size_t i = 1; i < n; i++) {
+        const struct difference moved = v[i];
+        size_t to = i;
+        for (; to > 0 && rank_of(&v[to - 1]) > rank_of(&moved); to--)
+            v[to] = v[to - 1];
+        v[to] = moved;
+    }
+}
+
+static void sort_many(struct ruleset *rs)
+{
+    size_t places[RANKS] = {0}, n = 0;
     vec_each (&rs->differences, it)
         places[rank_of(it)]++;
-    for (size_t rank = 0; rank < PHASES * TABLE_SETS; rank++) {
+    for (size_t rank = 0; rank < RANKS; rank++) {
         const size_t begin = n;
         n += places[rank];
         places[rank] = begin;
@@ -162,6 +175,15 @@ static void sort_differences(struct ruleset *rs)
     rs->differences.cap = n;
 }
 
+/* By phase and set, else in the order of the dirty entries. In nearly all commits they are few. */
+static void sort_differences(struct ruleset *rs)
+{
+    if (rs->differences.n <= FEW_DIFFERENCES)
+        sort_few(rs->differences.v, rs->differences.n);
+    else
+        sort_many(rs);
+}
+
 void ruleset_find_differences(struct ruleset *rs)
 {
     vec_clear_few(&rs->differences);
@@ -172,6 +194,5 @@ void ruleset_find_differences(struct ruleset *rs)
             if (applied != desired)
                 vec_push(&rs->differences, (struct difference){*it, phase, set, applied, desired});
         }
-    if (rs->differences.n > 1)
-        sort_differences(rs);
+    sort_differences(rs);
 }
