@@ -41,8 +41,8 @@ static const char magic[] = "k8s";
 /* Error for a token whose end may still arrive. */
 static const char cut_off[] = "the end of a field is missing";
 
-/* Seven bits per byte, least significant first; bit 7 is set in all bytes but the last. Most are one
- * byte. */
+/* Seven bits per byte, least significant first; bit 7 is set in all bytes but the last. Most are
+ * one byte. */
 static inline const char *read_varint(const uint8_t **in, const uint8_t *end, uint64_t *number)
 {
     *number = 0;
