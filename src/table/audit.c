@@ -51,9 +51,7 @@ void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
                 const struct nft_element *element)
 {
     struct applied_element applied;
-    if (set_owner(set) == OWNER_RANGES)
-        boundaries_take(&audit->boundaries, rs->family, element);
-    else if (!ruleset_find_applied(rs, set, element, &applied) || !applied.same) {
+    if (!ruleset_find_applied(rs, set, element, &applied) || !applied.same) {
         if (rs->rechecks.n < MOST_RECHECKS)
             ruleset_recheck_element(rs, set_name(set), element);
     } else {
@@ -78,7 +76,7 @@ static void finish_entry(struct audit *audit, struct ruleset *rs, enum table_set
     }
 }
 
-static void finish_entries(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
+void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
 {
     hash_table_each (ruleset_entries(rs, set), struct entry, entry) {
         if (!is_in(set, entry))
@@ -88,25 +86,6 @@ static void finish_entries(struct audit *audit, struct ruleset *rs, enum table_s
         entry->seen = 0;
     }
     vec_free(&audit->seen);
-}
-
-static void finish_ranges(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
-{
-    const struct key any = {.length = 0};
-    range_vec found = {0};
-    if (whole && (boundaries_pair(&audit->boundaries, rs->family, &found) != BOUNDARIES_PAIRED ||
-                  !ruleset_has_ranges(rs, set, &found)))
-        recheck(rs, set, &any);
-    vec_free(&found);
-    boundaries_clear(&audit->boundaries);
-}
-
-void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
-{
-    if (set_owner(set) == OWNER_RANGES)
-        finish_ranges(audit, rs, set, whole);
-    else
-        finish_entries(audit, rs, set, whole);
 }
 
 void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
@@ -165,7 +144,6 @@ static void begin_set(struct audit *audit, enum table_set set)
     audit->walk.ops = &ops;
     audit->walk.ctx = audit;
     walk_begin(&audit->walk, set);
-    boundaries_clear(&audit->boundaries);
     vec_free(&audit->seen);
 }
 
@@ -186,6 +164,8 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
     error_clear(&err);
     if (result == WALK_GOES_ON)
         return false;
+    if (result == WALK_FOREIGN)
+        recheck(rs, audit->walk.set, &(struct key){.length = 0});
     audit_finish(audit, rs, audit->walk.set, result == WALK_ENDED);
     begin_set(audit, walk_after(audit->walk.set));
     if (audit->walk.set < TABLE_SETS)

@@ -14,11 +14,10 @@
 struct audit {
     struct ruleset *ruleset;
     struct walk walk;
-    struct boundaries boundaries; /* in a set of ranges */
-    VEC(uint32_t) seen;           /* bits for the elements of entries, at entry->seen - 1 */
-    double due;                   /* time of the next piece; clock_monotonic; 0: not started */
-    double seconds;               /* CPU time used */
-    uint64_t ended;               /* completed audits */
+    VEC(uint32_t) seen; /* bits for the elements of entries, at entry->seen - 1 */
+    double due;         /* time of the next piece; clock_monotonic; 0: not started */
+    double seconds;     /* CPU time used */
+    uint64_t ended;     /* completed audits */
 };
 
 /**

@@ -268,10 +268,11 @@ bool element_take_value(enum table_set set, enum family family, const struct nft
 
 /* ---- ranges ---- */
 
-void boundaries_take(struct boundaries *b, enum family family, const struct nft_element *element)
+void boundaries_take(void *boundaries, const struct nft_element *element)
 {
+    struct boundaries *b = boundaries;
     struct boundary boundary = {.is_end = element->flags & NFT_SET_ELEM_INTERVAL_END};
-    if (element->key_length != address_length(family)) {
+    if (element->key_length != address_length(b->family)) {
         b->foreign = true;
         return;
     }
@@ -327,7 +328,7 @@ static bool ends_nothing(const struct boundary *boundary)
     return boundary->is_end && memcmp(&boundary->address, &lowest, sizeof(lowest)) == 0;
 }
 
-enum boundaries_verdict boundaries_pair(struct boundaries *b, enum family family, range_vec *out)
+enum boundaries_verdict boundaries_pair(struct boundaries *b, range_vec *out)
 {
     const struct address *first = NULL;
     if (b->foreign)
@@ -340,17 +341,40 @@ enum boundaries_verdict boundaries_pair(struct boundaries *b, enum family family
         if (boundary->is_end != (first != NULL))
             return BOUNDARIES_FOREIGN;
         if (first)
-            vec_push(out,
-                     ((struct address_range){*first, address_before(family, &boundary->address)}));
+            vec_push(out, ((struct address_range){*first,
+                                                  address_before(b->family, &boundary->address)}));
         first = boundary->is_end ? NULL : &boundary->address;
     }
     if (first)
-        vec_push(out, ((struct address_range){*first, highest(family)}));
+        vec_push(out, ((struct address_range){*first, highest(b->family)}));
     return BOUNDARIES_PAIRED;
 }
 
-size_t range_elements(enum family family, const struct address_range *range)
+void ranges_each(enum family family, const range_vec *ranges, nft_element_fn fn, void *ctx)
 {
-    struct address top = highest(family);
-    return memcmp(&range->last, &top, sizeof(top)) == 0 ? 1 : 2;
+    vec_each (ranges, range) {
+        const struct key key = key_of_range(family, range);
+        fn(ctx, &(struct nft_element){.key = key.bytes, .key_length = key.length});
+    }
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct address_range));
+}
+
+bool ranges_have(enum family family, const range_vec *ranges, const uint8_t *key)
+{
+    const struct address_range range = range_of_key(family, key);
+    return ranges->n > 0 &&
+           bsearch(&range, ranges->v, ranges->n, sizeof(range), compare_ranges) != NULL;
+}
+
+size_t kernel_elements(enum family family, enum table_set set, const uint8_t *key)
+{
+    const struct address top = highest(family);
+    if (set_owner(set) != OWNER_RANGES)
+        return 1;
+    const struct address_range range = range_of_key(family, key);
+    return memcmp(&range.last, &top, sizeof(top)) == 0 ? 1 : 2;
 }

@@ -277,14 +277,15 @@ struct boundary {
     bool is_end; /* the first address after the range */
 };
 
-/* The ends in one set, while it is read. Starts zeroed. */
+/* The ends in one set, while it is read. Starts zeroed, but for the family. */
 struct boundaries {
+    enum family family;
     VEC(struct boundary) all;
     bool foreign; /* an element was not the end of an address range */
 };
 
-void boundaries_take(struct boundaries *boundaries, enum family family,
-                     const struct nft_element *element);
+/** Takes one; @boundaries is a struct boundaries. */
+void boundaries_take(void *boundaries, const struct nft_element *element);
 /** Empties it and frees its memory. */
 void boundaries_clear(struct boundaries *boundaries);
 
@@ -295,10 +296,15 @@ enum boundaries_verdict {
 };
 
 /** Pairs the ends and appends the ranges to @out, ascending. */
-enum boundaries_verdict boundaries_pair(struct boundaries *boundaries, enum family family,
-                                        range_vec *out);
+enum boundaries_verdict boundaries_pair(struct boundaries *boundaries, range_vec *out);
 
-/** The number of kernel elements for a range: one that includes the highest address has no end. */
-size_t range_elements(enum family family, const struct address_range *range);
+/** Passes @ranges on as elements, whose keys are both ends; whether such a key is among them
+ * (ascending). */
+void ranges_each(enum family family, const range_vec *ranges, nft_element_fn fn, void *ctx);
+bool ranges_have(enum family family, const range_vec *ranges, const uint8_t *key);
+
+/** How many elements of the kernel one of @set is: a range has two, unless it includes the highest
+ * address. */
+size_t kernel_elements(enum family family, enum table_set set, const uint8_t *key);
 
 #endif

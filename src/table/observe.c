@@ -28,7 +28,8 @@ static struct entry *find_entry(const struct ruleset *rs, enum table_set set,
     case OWNER_FRONTEND:
         frontend = ruleset_find_frontend(rs, &element->frontend);
         return frontend ? &frontend->entry : NULL;
-    case OWNER_TABLE: {
+    case OWNER_TABLE:
+    case OWNER_RANGES: {
         const struct key key = key_of_bytes(from->key, from->key_length);
         plain = plain_find(rs, set, &key);
         return plain ? &plain->entry : NULL;
@@ -44,7 +45,7 @@ bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
 {
     out->element.slot = 0;
     out->there = out->same = false;
-    if (set_owner(set) == OWNER_RANGES || !element_take_key(set, rs->family, from, &out->element))
+    if (!element_take_key(set, rs->family, from, &out->element))
         return false;
     out->entry = find_entry(rs, set, from, &out->element);
     out->there = out->entry && entry_has(set, out->entry, out->element.slot);
@@ -114,71 +115,11 @@ static enum observation observe(struct ruleset *rs, enum table_set set,
         return OBSERVED_ALIEN;
     if (set == SET_SOURCE_LISTS)
         return OBSERVED_ALIEN; /* identifying a source list needs all of it */
-    rs->stats.elements += (size_t)there - (size_t)applied.there;
+    rs->stats.elements +=
+        ((size_t)there - (size_t)applied.there) * kernel_elements(rs->family, set, from->key);
     list_desired(rs, applied.entry);
     ruleset_record(rs, set, from, &applied, there);
     return OBSERVED_CHANGED;
-}
-
-/* ---- ranges ---- */
-
-static int compare_ranges(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct address_range));
-}
-
-/* The applied ranges missing from @found, and the reverse. */
-static void differing_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found,
-                             range_vec *missing, range_vec *others)
-{
-    hash_table_each (&rs->plains, struct plain, plain) {
-        if (plain_set(plain) != set || !plain->applied)
-            continue;
-        struct address_range range = range_of_key(rs->family, plain_key(plain));
-        if (found->n == 0 || !bsearch(&range, found->v, found->n, sizeof(range), compare_ranges))
-            vec_push(missing, range);
-    }
-    vec_each (found, range) {
-        const struct key key = key_of_range(rs->family, range);
-        const struct plain *plain = plain_find(rs, set, &key);
-        if (!plain || !plain->applied)
-            vec_push(others, *range);
-    }
-}
-
-bool ruleset_has_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found)
-{
-    range_vec missing = {0}, others = {0};
-    differing_ranges(rs, set, found, &missing, &others);
-    const bool same = missing.n + others.n == 0;
-    vec_free(&missing);
-    vec_free(&others);
-    return same;
-}
-
-static void record_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
-                          bool there)
-{
-    vec_each (ranges, range) {
-        const struct key key = key_of_range(rs->family, range);
-        const size_t elements = range_elements(rs->family, range);
-        plain_observe(rs, set, &key, NULL, there);
-        rs->stats.elements += there ? elements : -elements;
-    }
-}
-
-/* Records that a set of ranges has exactly @found (ascending). */
-static enum observation observe_ranges(struct ruleset *rs, enum table_set set,
-                                       const range_vec *found)
-{
-    range_vec missing = {0}, others = {0};
-    differing_ranges(rs, set, found, &missing, &others);
-    const bool same = missing.n + others.n == 0;
-    record_ranges(rs, set, &missing, false);
-    record_ranges(rs, set, &others, true);
-    vec_free(&missing);
-    vec_free(&others);
-    return same ? OBSERVED_SAME : OBSERVED_CHANGED;
 }
 
 /* ---- changes by other programs ----
@@ -240,22 +181,64 @@ bool ruleset_has_rechecks(const struct ruleset *rs)
     return rs->recheck_scope != RECHECK_ELEMENTS || rs->rechecks.n > 0;
 }
 
+/* ---- looking again ---- */
+
 struct checking {
     struct ruleset *rs;
     enum table_set set;
-    enum observation observation;
     bool there;
-    struct boundaries boundaries;
+    enum observation observation; /* the worst one */
 };
+
+static void note(struct checking *c, enum observation observation)
+{
+    if (observation > c->observation)
+        c->observation = observation;
+}
 
 static void on_found(void *ctx, const struct nft_element *from)
 {
     struct checking *c = ctx;
     c->there = true;
-    if (set_owner(c->set) == OWNER_RANGES)
-        boundaries_take(&c->boundaries, c->rs->family, from);
-    else
-        c->observation = observe(c->rs, c->set, from, true);
+    note(c, observe(c->rs, c->set, from, true));
+}
+
+static void on_missing(struct checking *c, const uint8_t *key, size_t length)
+{
+    const struct nft_element nothing = {.key = key, .key_length = length};
+    note(c, observe(c->rs, c->set, &nothing, false));
+}
+
+static int check_element(struct checking *c, struct nft_socket *socket, const struct key *key,
+                         struct error *err)
+{
+    if (nft_socket_get_element(socket, c->rs->family, RULESET_TABLE, set_name(c->set), key->bytes,
+                               key->length, on_found, c, err))
+        return -1;
+    if (!c->there)
+        on_missing(c, key->bytes, key->length);
+    return 0;
+}
+
+/* All of them: a look-up finds no range, but one of its ends. */
+static int check_ranges(struct checking *c, struct nft_socket *socket, struct error *err)
+{
+    struct boundaries boundaries = {.family = c->rs->family};
+    range_vec found = {0};
+    const bool failed =
+        nft_socket_read_elements(socket, c->rs->family, RULESET_TABLE, set_name(c->set),
+                                 boundaries_take, &boundaries, err) ||
+        boundaries_pair(&boundaries, &found) != BOUNDARIES_PAIRED;
+    if (!failed) {
+        ranges_each(c->rs->family, &found, on_found, c);
+        hash_table_each (&c->rs->plains, struct plain, plain)
+            if (plain_set(plain) == c->set && plain->applied &&
+                !ranges_have(c->rs->family, &found, plain_key(plain)))
+                on_missing(c, plain_key(plain), plain->key_length);
+    }
+    boundaries_clear(&boundaries);
+    vec_free(&found);
+    return failed ? -1 : 0;
 }
 
 static enum observation check(struct ruleset *rs, struct nft_socket *socket,
@@ -263,24 +246,9 @@ static enum observation check(struct ruleset *rs, struct nft_socket *socket,
 {
     struct error err = {0};
     struct checking c = {.rs = rs, .set = recheck->set, .observation = OBSERVED_SAME};
-    const struct key *key = &recheck->key;
-    const struct nft_element nothing = {.key = key->bytes, .key_length = key->length};
-    const bool ranges = set_owner(recheck->set) == OWNER_RANGES;
-    range_vec found = {0};
-    const int result =
-        ranges ? nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set_name(recheck->set),
-                                          on_found, &c, &err)
-               : nft_socket_get_element(socket, rs->family, RULESET_TABLE, set_name(recheck->set),
-                                        key->bytes, key->length, on_found, &c, &err);
-    if (result ||
-        (ranges && boundaries_pair(&c.boundaries, rs->family, &found) != BOUNDARIES_PAIRED))
+    if (set_owner(recheck->set) == OWNER_RANGES ? check_ranges(&c, socket, &err)
+                                                : check_element(&c, socket, &recheck->key, &err))
         c.observation = OBSERVED_ALIEN;
-    else if (ranges)
-        c.observation = observe_ranges(rs, recheck->set, &found);
-    else if (!c.there)
-        c.observation = observe(rs, recheck->set, &nothing, false);
-    boundaries_clear(&c.boundaries);
-    vec_free(&found);
     error_clear(&err);
     return c.observation;
 }

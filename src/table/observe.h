@@ -37,13 +37,9 @@ struct applied_element {
     bool same;              /* and equals the element; valid if its value can be ours */
 };
 
-/** Looks up the key of @from. False if the key cannot be ours, or is the end of a range, which says
- * nothing without the other ends. */
+/** Looks up the key of @from; of a range, both ends. False if it cannot be ours. */
 bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
                           const struct nft_element *from, struct applied_element *out);
-
-/** Whether @found (ascending) matches the applied ranges of a set. */
-bool ruleset_has_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found);
 
 /** Records that the kernel has @from (value decoded), or nothing under its key. Needs the @applied
  * of that key. */

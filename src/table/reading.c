@@ -125,11 +125,6 @@ static void take_read_element(void *ctx, const struct nft_element *from)
     struct adoption *a = &rs->adoption;
     const enum table_set set = a->walk.set;
     struct applied_element applied;
-    if (set_owner(set) == OWNER_RANGES) {
-        a->found.counted++;
-        boundaries_take(&a->boundaries, rs->family, from);
-        return;
-    }
     if (!ruleset_find_applied(rs, set, from, &applied) ||
         !element_take_value(set, rs->family, from, &applied.element)) {
         a->found.foreign = true;
@@ -139,7 +134,7 @@ static void take_read_element(void *ctx, const struct nft_element *from)
         a->repeated++;
         return;
     }
-    a->found.counted++;
+    a->found.counted += kernel_elements(rs->family, set, from->key);
     a->found.elements++;
     a->recorded++;
     ruleset_record(rs, set, from, &applied, true);
@@ -147,23 +142,6 @@ static void take_read_element(void *ctx, const struct nft_element *from)
         note_class(applied.entry ? as_frontend(applied.entry) : NULL);
     if (set == SET_SOURCE_LISTS)
         vec_push(&a->lists, applied.element.number);
-}
-
-static bool take_ranges(struct ruleset *rs)
-{
-    struct adoption *a = &rs->adoption;
-    range_vec ranges = {0};
-    const enum boundaries_verdict verdict = boundaries_pair(&a->boundaries, rs->family, &ranges);
-    bool torn = verdict == BOUNDARIES_TORN;
-    a->found.foreign = a->found.foreign || verdict == BOUNDARIES_FOREIGN;
-    a->found.elements += ranges.n;
-    vec_each (&ranges, range) {
-        const struct key key = key_of_range(rs->family, range);
-        torn = !plain_observe(rs, a->walk.set, &key, NULL, true) || torn;
-    }
-    vec_free(&ranges);
-    boundaries_clear(&a->boundaries);
-    return !torn;
 }
 
 /* ---- sets ---- */
@@ -188,7 +166,6 @@ void reading_stop(struct ruleset *rs)
 {
     struct adoption *a = &rs->adoption;
     begin_set(a, WALK_FIRST);
-    boundaries_clear(&a->boundaries);
     vec_free(&a->lists);
     vec_free(&a->sent);
     a->found = (struct table_contents){.elements = 0};
@@ -213,8 +190,7 @@ static int end_set(struct ruleset *rs, struct nft_socket *socket, struct error *
 {
     struct adoption *a = &rs->adoption;
     const enum table_set set = a->walk.set;
-    const bool torn = set_owner(set) == OWNER_RANGES && !take_ranges(rs);
-    if (!a->found.foreign && (torn || !is_whole(rs, socket, err)))
+    if (!a->found.foreign && !is_whole(rs, socket, err))
         return err->text ? -1 : error_set(err, "%s changed while it was read", set_name(set));
     begin_set(a, a->found.foreign ? TABLE_SETS : walk_after(set));
     if (a->walk.set == TABLE_SETS)
@@ -226,7 +202,7 @@ int reading_step(struct ruleset *rs, struct nft_socket *socket, struct error *er
 {
     struct adoption *a = &rs->adoption;
     const enum walk_result result = walk_step(&a->walk, rs, socket, err);
-    a->found.foreign = a->found.foreign || result == WALK_MISSING;
+    a->found.foreign = a->found.foreign || result == WALK_MISSING || result == WALK_FOREIGN;
     if (result == WALK_FAILED)
         return -1;
     if (result == WALK_GOES_ON) {

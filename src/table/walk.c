@@ -32,6 +32,7 @@ double walk_rest(double now, double spent, double share)
 void walk_begin(struct walk *walk, enum table_set set)
 {
     element_dump_close(&walk->dump);
+    boundaries_clear(&walk->boundaries);
     vec_free(&walk->keys);
     walk->set = set;
     walk->state = WALK_COUNT;
@@ -151,11 +152,29 @@ static void take_dumped(void *ctx, const struct nft_element *element)
 {
     struct walk *walk = ctx;
     walk->dumped++;
-    walk->ops->take(walk->ctx, element);
+    if (set_owner(walk->set) == OWNER_RANGES)
+        boundaries_take(&walk->boundaries, element);
+    else
+        walk->ops->take(walk->ctx, element);
+}
+
+static enum walk_result take_ranges(struct walk *walk, struct error *err)
+{
+    range_vec ranges = {0};
+    const enum boundaries_verdict verdict = boundaries_pair(&walk->boundaries, &ranges);
+    if (verdict == BOUNDARIES_PAIRED)
+        ranges_each(walk->boundaries.family, &ranges, walk->ops->take, walk->ctx);
+    vec_free(&ranges);
+    if (verdict == BOUNDARIES_TORN)
+        error_set(err, "%s changed while it was read", set_name(walk->set));
+    return verdict == BOUNDARIES_PAIRED ? WALK_ENDED
+           : verdict == BOUNDARIES_TORN ? WALK_FAILED
+                                        : WALK_FOREIGN;
 }
 
 static enum walk_result dump(struct walk *walk, struct ruleset *rs, struct error *err)
 {
+    walk->boundaries.family = rs->family;
     walk->work += REQUEST_WORK + walk->dumped; /* it walks from the beginning */
     switch (element_dump_step(&walk->dump, rs->family, RULESET_TABLE, set_name(walk->set),
                               take_dumped, walk, err)) {
@@ -165,7 +184,7 @@ static enum walk_result dump(struct walk *walk, struct ruleset *rs, struct error
         element_dump_close(&walk->dump); /* the rest is known */
         return WALK_ENDED;
     case DUMP_ENDED:
-        return WALK_ENDED;
+        return set_owner(walk->set) == OWNER_RANGES ? take_ranges(walk, err) : WALK_ENDED;
     case DUMP_MISSING:
         error_clear(err);
         return WALK_MISSING;

@@ -29,7 +29,8 @@ struct walk_ops {
     uint64_t (*known)(void *ctx, enum table_set set);
     /* Calls walk_ask() for each of these that belongs to @entry. */
     void (*ask)(void *ctx, struct entry *entry);
-    nft_element_fn take; /* of each element that is there; some may come twice */
+    nft_element_fn take; /* of each element that is there; some may come twice. Of ranges, both ends
+                            are the key */
     /* How many elements of the set are accounted for. If the kernel has as many, it has no others.
      */
     uint64_t (*found)(void *ctx, enum table_set set);
@@ -49,14 +50,16 @@ struct walk {
     VEC(uint8_t) keys; /* not looked up yet, from byte @at on */
     size_t at, key_length;
     struct element_dump *dump;
-    size_t dumped; /* elements */
-    size_t work;   /* done since the caller zeroed it, see ADOPTION_PIECE */
+    size_t dumped;                /* elements */
+    struct boundaries boundaries; /* of these, in a set of ranges */
+    size_t work;                  /* done since the caller zeroed it, see ADOPTION_PIECE */
 };
 
 enum walk_result {
     WALK_GOES_ON,
     WALK_ENDED,
     WALK_MISSING, /* there is no such set */
+    WALK_FOREIGN, /* it has ends that form no ranges, so they are not ours, or they changed */
     WALK_FAILED
 };
 
