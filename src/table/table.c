@@ -18,30 +18,46 @@
 /* How often to check the rules before the first programming, and after an event about them. */
 #define KEEP_PERIOD 2.0
 #define KEEP_PAUSE 0.1
+/* A sync, from the first reading or commit for it to its success or failure. */
+struct attempt {
+    bool reads;               /* the table was, or is being, read for it */
+    double spent;             /* seconds, reading included */
+    struct commit_stats sent;
+};
+
+/* What follows a failed attempt; zeros without one. */
+struct retry {
+    double wait, time; /* seconds; when it is due */
+    double failed;     /* when the last attempt did */
+    char *logged;      /* the last logged failure */
+};
+
+/* Before the first programming. */
+struct protection {
+    double checked;  /* last check by table_protect(); 0: never */
+    bool look_again; /* an event about the table came since */
+    bool previous;   /* at that check the kernel had services of the previous process */
+};
+
 struct table {
     enum family family;
     struct ruleset *ruleset;
     double sync_period, audit_period;
-    bool programmed;          /* committed at least once */
-    bool more_to_come;        /* see table_sync() */
-    bool partly;              /* more was to come at the last commit */
-    bool read_back;           /* the table was, or is being, for the next commit */
-    bool may_be_applied;      /* some or all of a commit that failed since the table was known */
-    double spent;             /* seconds on this sync up to now, reading included */
-    struct commit_stats sent; /* by it */
-    double waiting_since;     /* a change waits for a commit; or 0 */
-    double last_updated;      /* see struct table_view */
-    double retry_wait, retry_time, failed_time; /* 0 without a failure */
-    bool changed;                               /* since the last attempt */
-    bool queued;                                /* a change that is not counted yet */
-    char *logged;                               /* the last logged failure */
+    bool programmed;      /* committed at least once */
+    bool more_to_come;    /* see table_sync() */
+    bool partly;          /* more was to come at the last commit */
+    bool changed;         /* since the last attempt */
+    bool queued;          /* a change that is not counted yet */
+    bool may_be_applied;  /* some or all of a commit that failed since the table was known */
+    double waiting_since; /* a change waits for a commit; or 0 */
+    double last_updated;  /* see struct table_view */
+    struct attempt attempt;
+    struct retry retry;
+    struct protection protection;
     struct sync_metrics syncs;
     struct foreign foreign;
     struct audit audit;
     double room_due; /* next look at sets that packets write */
-    double kept;     /* last check by table_protect(); 0: never */
-    bool look_again; /* an event about the table came since */
-    bool previous;   /* at that check the kernel had services of the previous process */
 };
 
 struct table *table_new(const struct table_config *config, struct error *err)
@@ -66,7 +82,7 @@ void table_free(struct table *table)
     audit_stop(&table->audit);
     sync_metrics_clear(&table->syncs);
     ruleset_free(table->ruleset);
-    free(table->logged);
+    free(table->retry.logged);
     free(table);
 }
 
@@ -97,13 +113,13 @@ struct sync_metrics *table_syncs(struct table *table)
 /* Before the first programming the ruleset does not own the table, except for what it has read. */
 static bool follows_changes(const struct table *table)
 {
-    return table->programmed || table->read_back;
+    return table->programmed || table->attempt.reads;
 }
 
 /* A change, or several that were lost. */
 static bool hear(struct table *table)
 {
-    table->look_again = !table->programmed;
+    table->protection.look_again = !table->programmed;
     foreign_heard(&table->foreign);
     return follows_changes(table);
 }
@@ -142,7 +158,7 @@ static void wait_from(struct table *table, double now)
 static void commit_failed(struct table *table, double now, bool may_be_applied, struct error *err)
 {
     const bool owned = table->ruleset->state == TABLE_OWNED_ELSEWHERE;
-    if (!table->logged || strcmp(table->logged, err->text) != 0) {
+    if (!table->retry.logged || strcmp(table->retry.logged, err->text) != 0) {
         if (owned)
             log_warn("table", "family=%s waiting for the table's owner to exit: %s",
                      family_name(table->family), err->text);
@@ -151,21 +167,21 @@ static void commit_failed(struct table *table, double now, bool may_be_applied, 
                       may_be_applied ? "but some or all of it may be applied"
                                      : "the previous rules stay active",
                       err->text);
-        free(table->logged);
-        table->logged = xstrdup(err->text);
+        free(table->retry.logged);
+        table->retry.logged = xstrdup(err->text);
     }
     wait_from(table, now);
-    table->retry_wait =
-        owned ? OWNER_POLL : fmin(fmax(2 * table->retry_wait, RETRY_FIRST), table->sync_period);
-    table->retry_time = now + table->retry_wait;
-    table->failed_time = now;
+    table->retry.wait =
+        owned ? OWNER_POLL : fmin(fmax(2 * table->retry.wait, RETRY_FIRST), table->sync_period);
+    table->retry.time = now + table->retry.wait;
+    table->retry.failed = now;
     error_clear(err);
 }
 
 static void commit_succeeded(struct table *table, const char *about,
                              const struct commit_stats *stats)
 {
-    if (!table->programmed || table->logged)
+    if (!table->programmed || table->retry.logged)
         log_info("table", "family=%s applied frontends=%zu added=%zu deleted=%zu seconds=%.6f",
                  family_name(table->family), ruleset_frontends(table->ruleset),
                  stats->elements_added, stats->elements_deleted, stats->seconds);
@@ -174,26 +190,25 @@ static void commit_succeeded(struct table *table, const char *about,
                   family_name(table->family), about ? about : "", stats->elements_added,
                   stats->elements_deleted, stats->bytes, stats->seconds);
     table->last_updated = clock_realtime();
-    table->retry_wait = table->retry_time = table->failed_time = 0;
-    free(table->logged);
-    table->logged = NULL;
+    free(table->retry.logged);
+    table->retry = (struct retry){.logged = NULL};
 }
 
 /* When to retry a failed family: a new change brings it forward (docs/behaviour.md 9.4). */
 static double next_try(const struct table *table)
 {
-    const double soon = table->failed_time + CHANGE_RETRY;
-    return table->changed && soon < table->retry_time ? soon : table->retry_time;
+    const double soon = table->retry.failed + CHANGE_RETRY;
+    return table->changed && soon < table->retry.time ? soon : table->retry.time;
 }
 
 /* An attempt ended; not one that waited for the table's owner. */
 static void count_sync(struct table *table, int result)
 {
     if (result == 0 || table->ruleset->state != TABLE_OWNED_ELSEWHERE)
-        sync_metrics_count(&table->syncs, table->read_back, table->spent,
-                           result ? NULL : &table->sent);
-    table->spent = 0;
-    table->sent = (struct commit_stats){.bytes = 0};
+        sync_metrics_count(&table->syncs, table->attempt.reads, table->attempt.spent,
+                           result ? NULL : &table->attempt.sent);
+    table->attempt.spent = 0;
+    table->attempt.sent = (struct commit_stats){.bytes = 0};
 }
 
 /* A change waits until all of it is in the kernel. Changes in several parts are applied with the
@@ -212,10 +227,10 @@ static enum adoption_result read_some(struct table *table, struct nft_socket *so
                                       struct error *err)
 {
     const double begin = clock_monotonic();
-    table->read_back = true;
+    table->attempt.reads = true;
     const enum adoption_result result =
         ruleset_adopt(table->ruleset, socket, now, ADOPTION_PIECE, err);
-    table->spent += clock_monotonic() - begin;
+    table->attempt.spent += clock_monotonic() - begin;
     if (result == ADOPTION_FAILED)
         count_sync(table, -1);
     return result;
@@ -238,15 +253,15 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
     const double begin = clock_monotonic();
     const int result = ruleset_commit(table->ruleset, socket, now, &stats, err);
     const bool filling = result == 0 && ruleset_is_filling(table->ruleset);
-    table->spent += clock_monotonic() - begin;
+    table->attempt.spent += clock_monotonic() - begin;
     table->may_be_applied = filling || (result && (table->may_be_applied || stats.may_be_applied));
-    add_sent(&table->sent, &stats);
+    add_sent(&table->attempt.sent, &stats);
     if (filling)
         return 0;
-    const struct commit_stats sent = table->sent;
-    const double spent = table->spent;
+    const struct commit_stats sent = table->attempt.sent;
+    const double spent = table->attempt.spent;
     count_sync(table, result);
-    if (result && (table->read_back || ruleset_knows_kernel(table->ruleset)))
+    if (result && (table->attempt.reads || ruleset_knows_kernel(table->ruleset)))
         return -1; /* for lack of memory, nothing has changed */
     if (result) {
         log_warn("table", "family=%s reading the table back: %s", family_name(table->family),
@@ -254,7 +269,7 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
         error_clear(err);
         return 0;
     }
-    table->read_back = false;
+    table->attempt.reads = false;
     commit_succeeded(table, about, &sent);
     foreign_repaired(&table->foreign, table->ruleset, &sent, spent);
     return 0;
@@ -276,7 +291,7 @@ static double make_equal(struct table *table, const char *about, struct nft_sock
             return now;
         }
         if (reading == ADOPTION_FAILED || commit(table, about, socket, now, &err)) {
-            table->read_back = false;
+            table->attempt.reads = false;
             commit_failed(table, now, table->may_be_applied, &err);
             return next_try(table);
         }
@@ -303,7 +318,7 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
         wait_from(table, now);
         return until;
     }
-    if (table->read_back || ruleset_needs_commit(table->ruleset, now))
+    if (table->attempt.reads || ruleset_needs_commit(table->ruleset, now))
         return make_equal(table, about, socket, now);
     after_success(table, false);
     return ruleset_due(table->ruleset);
@@ -361,14 +376,15 @@ double table_protect(struct table *table, struct nft_socket *socket, double now)
 {
     struct error err = {0};
     bool repaired;
-    const bool first = table->kept == 0;
-    const double due = table->kept + (table->look_again ? KEEP_PAUSE : KEEP_PERIOD);
+    const bool first = table->protection.checked == 0;
+    const double due =
+        table->protection.checked + (table->protection.look_again ? KEEP_PAUSE : KEEP_PERIOD);
     if (!first && now < due)
         return due;
-    if (first || table->look_again)
-        table->previous = ruleset_has_previous(table->ruleset, socket);
-    table->kept = now;
-    table->look_again = false;
+    if (first || table->protection.look_again)
+        table->protection.previous = ruleset_has_previous(table->ruleset, socket);
+    table->protection.checked = now;
+    table->protection.look_again = false;
     if (ruleset_repair_previous(table->ruleset, socket, &repaired, &err))
         log_debug(1, "table", "family=%s the rules of the previous process were not checked: %s",
                   family_name(table->family), err.text);
@@ -428,10 +444,10 @@ void table_view(const struct table *table, double now, struct table_view *view)
                                 .current = table->waiting_since == 0 && !table->queued,
                                 .waiting = waiting,
                                 .last_updated = table->last_updated,
-                                .previous = table->previous && !table->programmed,
-                                .failure = table_is_applied(table) ? NULL : table->logged,
-                                .failure_age = table->failed_time ? now - table->failed_time : 0,
-                                .next_try = table->failed_time ? next_try(table) - now : 0,
+                                .previous = table->protection.previous && !table->programmed,
+                                .failure = table_is_applied(table) ? NULL : table->retry.logged,
+                                .failure_age = table->retry.failed ? now - table->retry.failed : 0,
+                                .next_try = table->retry.failed ? next_try(table) - now : 0,
                                 .repairs = table->foreign.repairs,
                                 .drift = table->foreign.drift,
                                 .audits = table->audit.ended,
