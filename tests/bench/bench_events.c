@@ -4,13 +4,16 @@
  * over to the kernel's acknowledgement, and beside each the bare transaction of the same elements
  * (mirror.h). Reads what to play from its standard input, one event a line, prints JSON, one object
  * a line; judges nothing. Works in a network namespace of its own. Called with "protobuf", each
- * TEXT is the hexadecimal form of an event in that; else it is JSON.
+ * TEXT is the hexadecimal form of an event in that; else it is JSON. With "alone" behind that,
+ * there are no bare transactions.
  *
  *     LABEL <tab> RESOURCE <tab> TEXT   an event to be played; times are gathered by label
  *     <tab> RESOURCE <tab> TEXT         hand it over, no more: the first contents
  *     program                           put the first contents into force, and say what it cost
  *     replay                            say what the same costs the kernel alone, once more
  *     play                              play the events up to here, and say so
+ *
+ * instructions.py has callgrind count inside of the functions marked COUNTED.
  */
 #include "canned_server.h"
 #include "kube-nftd/base.h"
@@ -27,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define COUNTED __attribute__((noinline)) static
 #define LATER 1.0 /* seconds: everything that is put off is due */
 #define MAX_LABELS 16
 
@@ -88,23 +92,32 @@ static void on_remove(void *ctx, enum object_kind kind, const char *id)
     sink->remove(sink->ctx, kind, id);
 }
 
-static double send_bytes(const char *resource, const char *text, size_t length)
+static void send_bytes(const char *resource, const char *text, size_t length)
 {
-    double start = clock_monotonic();
     if (!canned_server_send(resource, encoding, text, length))
         die("an event was not taken", NULL);
-    return start;
 }
 
 /* ---- the first contents ---- */
 
-static void program(void)
+COUNTED void count_first_event(const char *resource, const char *text, size_t length)
 {
-    mirror_start();
-    double start = clock_monotonic(), next;
+    send_bytes(resource, text, length);
+}
+
+COUNTED void count_first_syncs(void)
+{
+    double next;
     do
         next = proxy_sync(proxy, nft, clock_monotonic());
     while (!proxy_is_programmed(proxy) && next > 0 && next <= clock_monotonic());
+}
+
+static void program(void)
+{
+    mirror_start();
+    double start = clock_monotonic();
+    count_first_syncs();
     double turn = clock_monotonic() - start;
     const struct mirror_figures *did = mirror_figures();
     struct error err = {0};
@@ -167,12 +180,20 @@ static double replay_of(struct sample *sample)
     return bare;
 }
 
+/* Returns when it began. */
+COUNTED double count_change(const char *resource, const char *text, size_t length)
+{
+    double start = clock_monotonic();
+    send_bytes(resource, text, length);
+    proxy_sync(proxy, nft, start + time_ahead);
+    return start;
+}
+
 static void play(const char *label, const char *resource, const char *text, size_t length)
 {
     struct sample sample = {0};
     mirror_start();
-    double start = send_bytes(resource, text, length);
-    proxy_sync(proxy, nft, start + time_ahead);
+    double start = count_change(resource, text, length);
     const struct mirror_figures *did = mirror_figures();
     sample.whole = clock_monotonic() - start - did->aside;
     sample.decode = handed_on_at - start;
@@ -262,7 +283,8 @@ static void take_event(char *line, size_t length)
         vec_push(&events, event);
         return;
     }
-    double start = send_bytes(event.resource, event.text, event.length);
+    double start = clock_monotonic();
+    count_first_event(event.resource, event.text, event.length);
     feeding += clock_monotonic() - start;
 }
 
@@ -319,6 +341,8 @@ static void drop_line(void *ctx, enum log_level level, const char *line)
 int main(int argc, char **argv)
 {
     encoding = argc > 1 && strcmp(argv[1], "protobuf") == 0 ? ENCODING_PROTOBUF : ENCODING_JSON;
+    if (argc > 2 && strcmp(argv[2], "alone") == 0)
+        mirror_keep_nothing();
     struct object_sink sink;
     char *line = NULL;
     size_t size = 0;

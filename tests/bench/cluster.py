@@ -7,7 +7,9 @@ once: half a million endpoints come within seconds.
 
 import itertools
 import json
+import math
 import re
+import time
 import typing
 
 PAGE = 500  # the objects that the daemon asks for at a time
@@ -227,8 +229,10 @@ _versions = itertools.count(LIST_VERSION + 1)
 
 
 def change(what, text, resource):
-    """An event of now: its version is above those of all before it."""
+    """An event of now: its version is above those of all before it, and a slice names the time of what it is about."""
     text = re.sub(r'"resourceVersion":"\d+"', f'"resourceVersion":"{next(_versions)}"', text, count=1)
+    now = time.strftime("%FT%TZ", time.gmtime(math.ceil(time.time())))
+    text = re.sub(r'(trigger-time":)"[^"]+"', rf'\1"{now}"', text, count=1)
     return event(what, text, *KINDS[resource])
 
 

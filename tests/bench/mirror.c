@@ -13,6 +13,7 @@ _Static_assert(sizeof(mirror_table) == sizeof(RULESET_TABLE), "names of the same
 
 static struct mirror_figures figures;
 static VEC(struct nft_batch) kept;
+static bool keeps_nothing;
 
 int __real_nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 int __wrap_nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
@@ -51,9 +52,15 @@ int __wrap_nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch,
     figures.bytes += batch->used;
     figures.elements += batch->elements[ELEMENT_ADD] + batch->elements[ELEMENT_DELETE];
     figures.commits++;
-    vec_push(&kept, copy_of(batch));
+    if (!keeps_nothing)
+        vec_push(&kept, copy_of(batch));
     figures.aside += clock_monotonic() - end;
     return 0;
+}
+
+void mirror_keep_nothing(void)
+{
+    keeps_nothing = true;
 }
 
 void mirror_start(void)

@@ -20,6 +20,9 @@ struct mirror_figures {
     unsigned commits; /* transactions */
 };
 
+/** From now on commits are only counted: there is nothing to replay. */
+void mirror_keep_nothing(void);
+
 /** Forgets what was kept and counts from zero. */
 void mirror_start(void);
 

@@ -125,12 +125,13 @@ class Daemon:
 
 
 class Pipeline:
-    """bench_events: the daemon's pipeline in one process, without a network. Events are lines of a watch in JSON."""
+    """bench_events: the daemon's pipeline in one process, without a network. Events are lines of a watch in JSON.
+    @alone: without the bare transactions. @prefix goes before the command."""
 
-    def __init__(self, build, size, encoding="json"):
+    def __init__(self, build, size, encoding="json", alone=False, prefix=()):
         self.in_protobuf = encoding == "protobuf"
-        self.process = subprocess.Popen([build / "tests/bench_events", encoding], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        command = [*prefix, build / "tests/bench_events", encoding, *["alone"] * alone]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for resource in cluster.KINDS:
             for line in cluster.initial_events(resource, size):
                 self.add("", resource, line)
