@@ -41,10 +41,15 @@ static const char magic[] = "k8s";
 /* Error for a token whose end may still arrive. */
 static const char cut_off[] = "the end of a field is missing";
 
-/* Seven bits per byte, least significant first; bit 7 is set in all bytes but the last. */
+/* Seven bits per byte, least significant first; bit 7 is set in all bytes but the last. Most are
+ * one byte. */
 static inline const char *read_varint(const uint8_t **in, const uint8_t *end, uint64_t *number)
 {
     *number = 0;
+    if (*in < end && **in < 0x80) {
+        *number = *(*in)++;
+        return NULL;
+    }
     for (unsigned shift = 0; *in < end; shift += 7) {
         uint8_t byte = *(*in)++;
         if (shift == 63 && byte > 1)
@@ -247,17 +252,16 @@ static int take_body(struct proto_reader *reader, const struct place *place, con
 
 /* ---- fields ---- */
 
-/* Whether all bytes are ASCII and not 0, the usual case. */
-static inline bool is_plain(const uint8_t *text, size_t n)
+/* Whether all @n bytes are ASCII and not 0, the usual case. Overwrites the word behind them. */
+static inline bool is_plain(char *text, size_t n)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
     uint64_t word, found = 0;
-    for (; n >= sizeof(word); n -= sizeof(word), text += sizeof(word)) {
-        memcpy(&word, text, sizeof(word));
+    memcpy(text + n, &ones, sizeof(ones));
+    for (size_t i = 0; i < n; i += sizeof(word)) {
+        memcpy(&word, text + i, sizeof(word));
         found |= (word - ones) | word; /* a 0 byte borrows, and so may higher bytes */
     }
-    for (; n > 0; n--, text++)
-        found |= (uint64_t)(*text - 1) | *text;
     return (found & tops) == 0;
 }
 
@@ -270,10 +274,11 @@ static enum json_type take_text(struct proto_reader *reader, const uint8_t *in, 
     reader_make_room(base, n + sizeof(nul));
     char *copy = base->text.v + base->text.n;
     memcpy(copy, in, n);
+    const bool plain = is_plain(copy, n);
     copy[n] = '\0';
     base->text.n += n + 1;
     *text = copy;
-    if (is_plain(in, n))
+    if (plain)
         return JSON_STRING;
     if (strlen(copy) < n) {
         memcpy(copy + strlen(copy), nul, sizeof(nul));
