@@ -68,12 +68,13 @@ static inline const char *read_token(const uint8_t **in, const uint8_t *end, str
     const char *fault = read_varint(in, end, &tag);
     if (fault)
         return fault;
-    uint32_t wire = tag & 7;
-    *token = (struct token){(uint32_t)(tag >> 3), wire, wire == WIRE_FIXED64 ? 8 : 4};
     if (tag > UINT32_MAX || tag >> 3 == 0)
         return "a field with no valid number";
+    const uint32_t wire = token->wire = tag & 7;
+    token->field = (uint32_t)tag >> 3;
     if (wire == WIRE_VARINT || wire == WIRE_LENGTH)
         return read_varint(in, end, &token->number);
+    token->number = wire == WIRE_FIXED64 ? 8 : 4;
     if (wire == 3 || wire == 4)
         return "a group, which Kubernetes does not use";
     return wire > WIRE_FIXED32 ? "a field of an unknown wire type" : NULL;
@@ -188,7 +189,9 @@ static int take_fields(struct proto_reader *reader, struct place *place, const u
         }
         if (field && take_field(reader, place, field, token, in) < 0)
             return -1;
-        in += size < there ? size : there;
+        if (size > there)
+            return 0;
+        in += size;
     }
     return 0;
 }
@@ -370,8 +373,8 @@ static int begin_field(struct proto_reader *reader, struct place *place,
 /* Go's zero value, which JSON omits. */
 static bool is_omitted(const struct proto_field *field, struct token token)
 {
-    return (field->type == PROTO_NUMBER || field->type == PROTO_STRING) && !field->has_presence &&
-           !field->list && token.number == 0;
+    return token.number == 0 && !field->has_presence && !field->list &&
+           (field->type == PROTO_NUMBER || field->type == PROTO_STRING);
 }
 
 static int take_field(struct proto_reader *reader, struct place *place,
