@@ -11,6 +11,8 @@
 
 /* Larger blocks are mapped separately: they grow without copying and are returned whole. */
 #define MAPPED_FROM ((size_t)128 * 1024)
+/* Blocks up to this size are kept by free() for malloc() (glibc's tcache). */
+#define SMALL ((size_t)1024)
 
 _Noreturn void alloc_failed(void)
 {
@@ -45,9 +47,14 @@ void alloc_trim(void)
     malloc_trim(MAPPED_FROM);
 }
 
+/* For small blocks, glibc's calloc() does not look where free() has put some of the same size.
+ * Large ones it need not clear, if they come from the system. */
 void *xcalloc(size_t n, size_t size)
 {
-    return alloc_check(calloc(n ? n : 1, size ? size : 1));
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || bytes > SMALL)
+        return alloc_check(calloc(n, size));
+    return memset(alloc_check(malloc(bytes ? bytes : 1)), 0, bytes);
 }
 
 void *xreallocarray(void *p, size_t n, size_t size)
