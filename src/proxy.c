@@ -88,11 +88,8 @@ static void on_triggered(void *ctx, const struct endpoint_slice *slice, double t
 {
     struct proxy *proxy = ctx;
     struct table *table = slice->has_family ? proxy->tables[slice->family] : NULL;
-    if (!table || time <= table_syncs(table)->started)
-        return;
-    const char *service_id = intern(slice->service_id);
-    sync_metrics_triggered(table_syncs(table), service_id, time);
-    intern_release(service_id);
+    if (table)
+        sync_metrics_triggered(table_syncs(table), slice->service_id, time);
 }
 
 void proxy_set_devices(void *ctx, const device_vec *devices)
