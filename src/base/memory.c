@@ -47,14 +47,21 @@ void alloc_trim(void)
     malloc_trim(MAPPED_FROM);
 }
 
+static size_t product(size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes))
+        alloc_failed();
+    return bytes ? bytes : 1;
+}
+
 /* For small blocks, glibc's calloc() does not look where free() has put some of the same size.
  * Large ones it need not clear, if they come from the system. */
 void *xcalloc(size_t n, size_t size)
 {
-    size_t bytes;
-    if (__builtin_mul_overflow(n, size, &bytes) || bytes > SMALL)
-        return alloc_check(calloc(n, size));
-    return memset(alloc_check(malloc(bytes ? bytes : 1)), 0, bytes);
+    const size_t bytes = product(n, size);
+    return bytes <= SMALL ? memset(alloc_check(malloc(bytes)), 0, bytes)
+                          : alloc_check(calloc(1, bytes));
 }
 
 void *xreallocarray(void *p, size_t n, size_t size)
@@ -63,7 +70,8 @@ void *xreallocarray(void *p, size_t n, size_t size)
         free(p);
         return NULL;
     }
-    return alloc_check(reallocarray(p, n, size));
+    const size_t bytes = product(n, size);
+    return alloc_check(p ? realloc(p, bytes) : malloc(bytes)); /* which is quicker for nothing */
 }
 
 /* ---- texts ---- */
