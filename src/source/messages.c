@@ -132,12 +132,12 @@ static const struct proto_message *const lists[KIND_COUNT] = {
 /* The reader of the values checks for the expected kind and apiVersion. */
 static const struct proto_message *body_of(const char *kind)
 {
-    int of_list = object_kind_of_list(kind);
-    if (of_list >= 0)
-        return lists[of_list];
     for (int i = 0; i < KIND_COUNT; i++)
         if (strcmp(object_kind_name((enum object_kind)i), kind) == 0)
             return objects[i];
+    int of_list = object_kind_of_list(kind);
+    if (of_list >= 0)
+        return lists[of_list];
     return strcmp(kind, "Status") == 0 ? &status : NULL;
 }
 
