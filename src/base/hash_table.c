@@ -156,7 +156,7 @@ size_t hash_table_scan(const struct hash_table *table, size_t cursor,
 /* A short name's entry fits one cache line. */
 struct interned {
     struct hash_link link; /* by text */
-    size_t count;
+    uint32_t count, length;
     char text[];
 };
 
@@ -164,7 +164,8 @@ static struct hash_table pool;
 
 static struct hash_key text_of(const struct hash_link *link)
 {
-    return hash_key_of_text(((const struct interned *)link)->text);
+    const struct interned *entry = (const struct interned *)link;
+    return (struct hash_key){entry->text, entry->length};
 }
 
 const char *intern(const char *s)
@@ -175,6 +176,7 @@ const char *intern(const char *s)
     struct interned *entry = hash_table_find(&pool, text_of, key);
     if (!entry) {
         entry = xcalloc(1, sizeof(*entry) + key.length + 1);
+        entry->length = (uint32_t)key.length;
         memcpy(entry->text, s, key.length);
         hash_table_add(&pool, text_of, &entry->link);
     }
