@@ -121,11 +121,10 @@ static void put_bytes(struct nlmsghdr *message, uint16_t type, const void *bytes
 {
     struct nlattr *attribute = next_attribute(message);
     char *at = (char *)attribute + MNL_ATTR_HDRLEN;
+    memset(at + MNL_ALIGN(length) - MNL_ALIGNTO, 0, MNL_ALIGNTO); /* the padding */
     attribute->nla_type = type;
     attribute->nla_len = (uint16_t)(MNL_ATTR_HDRLEN + length);
     memcpy(at, bytes, length);
-    for (size_t i = length; i < MNL_ALIGN(length); i++)
-        at[i] = 0;
     message->nlmsg_len =
         (uint32_t)(MNL_ALIGN(message->nlmsg_len) + MNL_ATTR_HDRLEN + MNL_ALIGN(length));
 }
