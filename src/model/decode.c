@@ -294,22 +294,21 @@ int field_protocol(struct decoder *d, const struct json_value *value, uint8_t *o
 /* Sets the id, and the version if it is not too long. */
 static int decode_id(struct decoder *d, bool namespaced)
 {
-    const struct json_value *metadata;
     const char *name, *ns;
-    if (field_object(d, json_find(d->json, "metadata"), &metadata) ||
-        field_string(d, json_find(metadata, "name"), &name) ||
-        field_string(d, json_find(metadata, "namespace"), &ns))
+    if (field_object(d, json_find(d->json, "metadata"), &d->metadata) ||
+        field_string(d, json_find(d->metadata, "name"), &name) ||
+        field_string(d, json_find(d->metadata, "namespace"), &ns))
         return -1;
     if (!name || !*name)
         return field_bad(d, NULL, "metadata.name", "missing");
     if (strchr(name, '/'))
-        return field_bad(d, metadata, "name", "\"%s\" has a slash", name);
+        return field_bad(d, d->metadata, "name", "\"%s\" has a slash", name);
     if (ns && strchr(ns, '/'))
-        return field_bad(d, metadata, "namespace", "\"%s\" has a slash", ns);
+        return field_bad(d, d->metadata, "namespace", "\"%s\" has a slash", ns);
     if (!ns || !*ns)
         ns = "default";
     d->out->id = namespaced ? object_id(ns, strlen(ns), name) : xstrdup(name);
-    const char *version = json_string(json_member(metadata, "resourceVersion"));
+    const char *version = json_string(json_member(d->metadata, "resourceVersion"));
     bool fits = version && strlen(version) <= RESOURCE_VERSION_LIMIT;
     object_version_set(&d->out->version, fits ? version : NULL);
     return 0;
@@ -340,16 +339,16 @@ static void drop_payload(struct object *object)
 }
 
 /* Ignores invalid UUIDs: only events use the uid. */
-static bool decode_uid(const struct json_value *json, struct uid *uid)
+static bool decode_uid(const struct decoder *d, struct uid *uid)
 {
-    return uid_parse(json_string(json_member(json_member(json, "metadata"), "uid")), uid);
+    return uid_parse(json_string(json_member(d->metadata, "uid")), uid);
 }
 
 /* The uid of an undecodable object. */
-static struct uid *decode_own_uid(const struct json_value *json)
+static struct uid *decode_own_uid(const struct decoder *d)
 {
     struct uid uid;
-    if (!decode_uid(json, &uid))
+    if (!decode_uid(d, &uid))
         return NULL;
     struct uid *copy = xcalloc(1, sizeof(*copy));
     *copy = uid;
@@ -376,11 +375,11 @@ enum decode_result object_decode(const struct json_value *json, int expected, st
     if (result < 0) {
         free(d.warnings);
         drop_payload(out);
-        out->uid = decode_own_uid(json);
+        out->uid = decode_own_uid(&d);
         return DECODE_BAD;
     }
     if (kind == KIND_SERVICE) {
-        decode_uid(json, &out->service->uid);
+        decode_uid(&d, &out->service->uid);
         out->service->warnings = take_warnings(&d);
     }
     move_version(out);

@@ -13,9 +13,9 @@
 #include "kube-nftd/model.h"
 #include "kube-nftd/values.h"
 
-/* The object being decoded; its kind and id are already set. */
+/* The object being decoded; its kind, id and metadata are already set. */
 struct decoder {
-    const struct json_value *json;
+    const struct json_value *json, *metadata;
     struct object *out;
     struct error *err;
     char *warnings; /* owned; from field_warn(); NULL: none */

@@ -7,9 +7,9 @@
 
 static int slice_service(struct decoder *d)
 {
-    const struct json_value *metadata = json_find(d->json, "metadata"), *labels;
+    const struct json_value *labels;
     const char *name;
-    if (field_object(d, json_find(metadata, "labels"), &labels) ||
+    if (field_object(d, json_find(d->metadata, "labels"), &labels) ||
         field_string(d, json_find(labels, "kubernetes.io/service-name"), &name))
         return -1;
     if (name && *name) {
@@ -22,8 +22,7 @@ static int slice_service(struct decoder *d)
 /* Rules do not depend on it, so an invalid time is ignored (docs/behaviour.md 1.3). */
 static void slice_trigger_time(struct decoder *d)
 {
-    const struct json_value *metadata = json_member(d->json, "metadata");
-    const struct json_value *time = json_member(json_member(metadata, "annotations"),
+    const struct json_value *time = json_member(json_member(d->metadata, "annotations"),
                                                 "endpoints.kubernetes.io/last-change-trigger-time");
     int64_t seconds;
     double fraction;

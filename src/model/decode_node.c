@@ -11,15 +11,16 @@
 
 static int node_metadata(struct decoder *d, struct node *node)
 {
-    const struct json_value *metadata = json_find(d->json, "metadata"), *labels;
-    const struct json_value *deletion = json_find(metadata, "deletionTimestamp");
+    const struct json_value *labels;
+    const struct json_value *deletion = json_find(d->metadata, "deletionTimestamp");
     const char *zone;
     int64_t time;
-    if (field_time(d, deletion, &time) || field_object(d, json_find(metadata, "labels"), &labels) ||
+    if (field_time(d, deletion, &time) ||
+        field_object(d, json_find(d->metadata, "labels"), &labels) ||
         field_string(d, json_find(labels, "topology.kubernetes.io/zone"), &zone))
         return -1;
     node->deleting = !json_is_absent(deletion);
-    uid_parse(json_string(json_member(metadata, "uid")), &node->uid);
+    uid_parse(json_string(json_member(d->metadata, "uid")), &node->uid);
     if (zone && *zone)
         node->zone = xstrdup(zone);
     return 0;

@@ -345,11 +345,11 @@ static int policies(struct decoder *d, const struct json_value *spec, enum servi
 int decode_service(struct decoder *d)
 {
     struct service *service = d->out->service = xcalloc(1, sizeof(*service));
-    const struct json_value *metadata = json_find(d->json, "metadata"), *spec;
+    const struct json_value *spec;
     enum service_type type;
     service->id = xstrdup(d->out->id);
     service->created = INT64_MAX;
-    if (field_time(d, json_find(metadata, "creationTimestamp"), &service->created) ||
+    if (field_time(d, json_find(d->metadata, "creationTimestamp"), &service->created) ||
         field_object(d, json_find(d->json, "spec"), &spec))
         return -1;
     if (!spec)
