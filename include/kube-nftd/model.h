@@ -223,7 +223,7 @@ struct node {
  */
 struct object {
     enum object_kind kind;
-    char *id; /* owned, independent of the payload's id */
+    char *id; /* the payload's, if there is one; else owned */
     /* Of Services and EndpointSlices without payload; otherwise in the payload. */
     struct object_version version;
     char *owner; /* owned; Service of an EndpointSlice without payload, if readable */

@@ -66,6 +66,7 @@ static void on_put(void *ctx, struct object *object)
         if (newer && object->kind == KIND_ENDPOINTSLICE && object->trigger_time > 0)
             caches->ops.triggered(caches->ops.ctx, newer, object->trigger_time);
         object->payload = NULL; /* the store has it */
+        object->id = NULL;
     }
     object_clear(object);
 }

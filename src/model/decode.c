@@ -314,15 +314,25 @@ static int decode_id(struct decoder *d, bool namespaced)
     return 0;
 }
 
-/* Moves the version to the payload of a decoded object. */
-static void move_version(struct object *object)
+/* Moves the id and the version to the payload of a decoded object. */
+static void complete_payload(struct object *object)
 {
-    if (object->kind == KIND_SERVICE)
+    switch (object->kind) {
+    case KIND_SERVICE:
+        object->service->id = object->id;
         object_version_move(&object->service->version, &object->version);
-    else if (object->kind == KIND_ENDPOINTSLICE)
+        break;
+    case KIND_ENDPOINTSLICE:
+        object->slice->id = object->id;
         object_version_move(&object->slice->version, &object->version);
-    else
-        object_version_clear(&object->version);
+        break;
+    case KIND_SERVICECIDR:
+        object->service_cidr->id = object->id;
+        break;
+    default:
+        object->node->id = object->id;
+    }
+    object_version_clear(&object->version);
 }
 
 static void drop_payload(struct object *object)
@@ -382,6 +392,6 @@ enum decode_result object_decode(const struct json_value *json, int expected, st
         decode_uid(&d, &out->service->uid);
         out->service->warnings = take_warnings(&d);
     }
-    move_version(out);
+    complete_payload(out);
     return DECODE_OK;
 }

@@ -177,7 +177,6 @@ int decode_endpoint_slice(struct decoder *d)
     struct endpoint_slice *slice = d->out->slice = xcalloc(1, sizeof(*slice));
     const struct json_value *ports = json_find(d->json, "ports"),
                             *endpoints = json_find(d->json, "endpoints");
-    slice->id = xstrdup(d->out->id);
     slice_trigger_time(d);
     vec_make_room(&slice->ports, json_count(ports));
     if (slice_service(d) || slice_address_type(d) ||

@@ -85,7 +85,6 @@ int decode_node(struct decoder *d)
     struct node *node = d->out->node = xcalloc(1, sizeof(*node));
     struct address_search internal = {node, "InternalIP"}, external = {node, "ExternalIP"};
     const struct json_value *spec, *status;
-    node->id = xstrdup(d->out->id);
     if (node_metadata(d, node) || field_object(d, json_find(d->json, "spec"), &spec) ||
         field_each(d, json_find(spec, "taints"), JSON_OBJECT, take_taint, node) ||
         field_each(d, json_find(spec, "podCIDRs"), JSON_STRING, take_pod_cidr, node) ||

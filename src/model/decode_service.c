@@ -347,7 +347,6 @@ int decode_service(struct decoder *d)
     struct service *service = d->out->service = xcalloc(1, sizeof(*service));
     const struct json_value *spec;
     enum service_type type;
-    service->id = xstrdup(d->out->id);
     service->created = INT64_MAX;
     if (field_time(d, json_find(d->metadata, "creationTimestamp"), &service->created) ||
         field_object(d, json_find(d->json, "spec"), &spec))
@@ -375,7 +374,6 @@ int decode_service_cidr(struct decoder *d)
 {
     struct service_cidr *service_cidr = d->out->service_cidr = xcalloc(1, sizeof(*service_cidr));
     const struct json_value *spec;
-    service_cidr->id = xstrdup(d->out->id);
     if (field_object(d, json_find(d->json, "spec"), &spec))
         return -1;
     const struct json_value *cidrs = json_member(spec, "cidrs");

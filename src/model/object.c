@@ -223,6 +223,8 @@ bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_
 
 void object_clear(struct object *object)
 {
+    if (!object->payload)
+        free(object->id);
     switch (object->kind) {
     case KIND_SERVICE:
         service_free(object->service);
@@ -241,7 +243,6 @@ void object_clear(struct object *object)
     }
     object_version_clear(&object->version);
     free(object->owner);
-    free(object->id);
     free(object->uid);
     memset(object, 0, sizeof(*object));
 }

@@ -190,22 +190,19 @@ COMMAND(start)
 /* ---- what goes in ---- */
 
 /* Takes the payload. */
-static void put(enum object_kind kind, const char *id, void *payload, const char *trigger)
+static void put(enum object_kind kind, void *payload, const char *trigger)
 {
-    struct object object = {.kind = kind, .id = xstrdup(id), .payload = payload};
+    struct object object = {.kind = kind, .payload = payload};
     const struct object_sink *sink = &proxy->caches.sink;
     if (trigger)
         object.trigger_time = begun + atof(trigger);
     sink->put(sink->ctx, &object);
-    ck_assert_ptr_null(object.id);
+    ck_assert_ptr_null(object.payload);
 }
 
 COMMAND(service)
 {
-    struct service *service = script_service(words);
-    char *id = xstrdup(service->id);
-    put(KIND_SERVICE, id, service, NULL);
-    free(id);
+    put(KIND_SERVICE, script_service(words), NULL);
 }
 
 /* shop/web; its endpoints, those of both families. */
@@ -226,7 +223,7 @@ static void put_slices(const char *id, const char *ports, const char *words)
             if ((strchr(word, ':') != NULL) == (family == FAMILY_IPV6))
                 vec_push(&slice->endpoints, make_endpoint(word, (enum family)family));
         }
-        put(KIND_ENDPOINTSLICE, slice_id, slice, NULL);
+        put(KIND_ENDPOINTSLICE, slice, NULL);
         free(slice_id);
     }
 }
@@ -239,8 +236,7 @@ COMMAND(endpoints)
 /* One over UDP, with its endpoints. */
 COMMAND(dns)
 {
-    put(KIND_SERVICE, "shop/dns", make_service("shop/dns", "10.96.0.53 fd00:96::53", "/UDP:53"),
-        NULL);
+    put(KIND_SERVICE, make_service("shop/dns", "10.96.0.53 fd00:96::53", "/UDP:53"), NULL);
     put_slices("shop/dns", "/UDP:5353", words);
 }
 
@@ -250,22 +246,19 @@ COMMAND(slice)
     char *trigger = NULL;
     if (strncmp(words, "trigger=", 8) == 0)
         script_option(script_word(&words), "trigger", &trigger);
-    struct endpoint_slice *slice = script_slice(words);
-    char *id = xstrdup(slice->id);
-    put(KIND_ENDPOINTSLICE, id, slice, trigger);
-    free(id);
+    put(KIND_ENDPOINTSLICE, script_slice(words), trigger);
 }
 
 COMMAND(node)
 {
     const char *id = script_word(&words);
-    put(KIND_NODE, id, make_node(id, words), NULL);
+    put(KIND_NODE, make_node(id, words), NULL);
 }
 
 COMMAND(cidrs)
 {
     const char *id = script_word(&words);
-    put(KIND_SERVICECIDR, id, make_service_cidr(id, words), NULL);
+    put(KIND_SERVICECIDR, make_service_cidr(id, words), NULL);
 }
 
 static enum object_kind kind_of(const char *name)

@@ -132,16 +132,19 @@ static char *id_of(enum object_kind kind, unsigned number)
 
 static struct object object_of(enum object_kind kind, unsigned number)
 {
-    struct object object = {.kind = kind, .id = id_of(kind, number)};
+    struct object object = {.kind = kind};
+    char *id = id_of(kind, number);
     uint64_t chance = world[kind][number].chance;
     if (kind == KIND_SERVICE)
         object.service = random_service(number, &chance);
     else if (kind == KIND_ENDPOINTSLICE)
         object.slice = random_slice(number, &chance);
     else if (kind == KIND_SERVICECIDR)
-        object.service_cidr = make_service_cidr(object.id, world[kind][number].words);
+        object.service_cidr = make_service_cidr(id, world[kind][number].words);
     else
-        object.node = make_node(object.id, world[kind][number].words);
+        object.node = make_node(id, world[kind][number].words);
+    free(id);
+    object.id = *(char **)object.payload; /* the first member of each */
     return object;
 }
 
