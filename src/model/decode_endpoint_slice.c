@@ -87,6 +87,8 @@ static int endpoint_hints(struct decoder *d, const struct json_value *value,
     name_vec names = {0};
     if (field_object(d, value, &hints))
         return -1;
+    if (!hints)
+        return 0;
     int result = field_each(d, json_find(hints, "forNodes"), JSON_OBJECT, take_hint, &names);
     size_t n_nodes = names.n;
     if (result == 0)

@@ -219,6 +219,67 @@ TEST_ROWS(written_as_recorded, recordings)
     vec_free(&proto);
 }
 
+/* ---- texts ---- */
+
+static int take_name(void *ctx, const struct json_value *value, const struct json_value *list,
+                     struct error *err)
+{
+    const struct json_value *name = json_member(json_member(value, "metadata"), "name");
+    char **read = ctx;
+    (void)list;
+    (void)err;
+    ck_assert_ptr_nonnull(name);
+    *read = xasprintf("%d %s", name->type, name->string);
+    return 0;
+}
+
+/* A name of @n bytes as it is read. */
+static char *read_name(const char *name, size_t n)
+{
+    bytes metadata = {0}, service = {0}, body = {0};
+    struct error err = {0};
+    char *read = NULL;
+    put_data(&metadata, 1, name, n);
+    put_bytes(&service, 1, &metadata);
+    put_envelope(&body, "v1", "Service", &service);
+    struct value_reader *reader = proto_reader_new(&message_body, LIMIT, take_name, &read);
+    ck_assert_int_eq(value_reader_feed(reader, body.v, body.n, &err), 0);
+    ck_assert_int_eq(value_reader_finish(reader, &err), 0);
+    value_reader_free(reader);
+    vec_free(&body);
+    return read;
+}
+
+/* One byte among others that are plain, at each place of texts up to this length. A NUL ends them.
+ */
+TESTS(odd_byte, 20)
+{
+    static const struct {
+        char byte;
+        enum json_type type;
+        const char *text;
+    } rows[] = {{'\0', JSON_BAD_STRING, "\xc0\x80"},
+                {'\x80', JSON_BAD_STRING, "\x80"},
+                {'\xff', JSON_BAD_STRING, "\xff"},
+                {'\x01', JSON_STRING, "\x01"},
+                {'\x7f', JSON_STRING, "\x7f"}};
+    const int n = _i + 1;
+    const char plain[] = "aaaaaaaaaaaaaaaaaaaa";
+    for (int row = 0; row < COUNT(rows); row++)
+        for (int at = 0; at < n; at++) {
+            const int behind = rows[row].byte ? n - 1 - at : 0;
+            char *expected = xasprintf("%d %.*s%s%.*s", rows[row].type, at, plain, rows[row].text,
+                                       behind, plain),
+                 *name = xstrndup(plain, (size_t)n);
+            name[at] = rows[row].byte;
+            char *read = read_name(name, (size_t)n);
+            ck_assert_str_eq(read, expected);
+            free(read);
+            free(name);
+            free(expected);
+        }
+}
+
 /* ---- by chance ---- */
 
 /* Objects of the API by chance, as JSON has them, with all fields that the stand-in API server
