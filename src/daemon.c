@@ -202,7 +202,7 @@ static void start_keep_alive(struct daemon *d)
 {
     const struct service_manager *manager = d->service_manager;
     if (manager->error)
-        log_warn("service-manager", "%s", manager->error);
+        log_warn("host", "%s", manager->error);
     if (manager->keep_alive <= 0)
         return;
     ev_now_update(d->loop); /* startup may have taken long */

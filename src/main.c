@@ -74,9 +74,9 @@ static int init_only(const struct options *options, struct error *err)
         return result;
     size_t failed = conntrack_sysctls_apply(&options->conntrack, sysconf(_SC_NPROCESSORS_ONLN), "");
     if (failed)
-        log_warn("conntrack", "some settings could not be set failed=%zu", failed);
+        log_warn("host", "some conntrack settings could not be set failed=%zu", failed);
     else
-        log_info("conntrack", "all settings of this host are as desired");
+        log_info("host", "all conntrack settings of this host are as desired");
     return 0;
 }
 

@@ -169,7 +169,7 @@ static void log_node_ports(struct node_info *node, enum family family, bool chan
     if (facts->ports.addresses.n > 0) {
         set_unserved(facts, NULL);
         if (changed)
-            log_info("node", "family=%s NodePorts are served on addresses=%zu%s", name,
+            log_info("daemon", "family=%s NodePorts are served on addresses=%zu%s", name,
                      facts->ports.addresses.n, facts->ports.all ? ", all of this host" : "");
         return;
     }
@@ -177,7 +177,7 @@ static void log_node_ports(struct node_info *node, enum family family, bool chan
     if (facts->unserved || facts->ports.all || may_come)
         return;
     set_unserved(facts, why_unserved(node, family));
-    log_at(no_address || serves_localhost(node, family) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "node",
+    log_at(no_address || serves_localhost(node, family) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "daemon",
            "family=%s NodePorts are not served: %s", name, facts->unserved);
 }
 
@@ -240,7 +240,7 @@ static void put_zone(struct node_info *node, const char *zone)
 {
     if (node->zone == zone || (node->zone && zone && strcmp(node->zone, zone) == 0))
         return;
-    log_info("node", "node=%s zone=%s", node->config.name, zone ? zone : "none");
+    log_info("daemon", "node=%s zone=%s", node->config.name, zone ? zone : "none");
     free(node->zone);
     node->zone = xstrdup(zone);
     policy_set_zone(node->config.policy, node->zone);
@@ -256,7 +256,7 @@ static void put_address(struct node_info *node, enum family family, const struct
     if (facts->is_fixed || !changed)
         return;
     set_unserved(facts, NULL);
-    log_info("node", "node=%s family=%s address=%s", node->config.name, family_name(family),
+    log_info("daemon", "node=%s family=%s address=%s", node->config.name, family_name(family),
              address ? address_format(family, address, text) : "none");
     set_address(node, family, address);
 }
@@ -280,7 +280,8 @@ void node_info_put(struct node_info *node, const struct node *object)
 void node_info_remove(struct node_info *node, const char *id)
 {
     if (strcmp(id, node->config.name) == 0)
-        log_warn("node", "node=%s: the Node object was deleted; its last version stays in use", id);
+        log_warn("daemon", "node=%s: the Node object was deleted; its last version stays in use",
+                 id);
 }
 
 void node_info_complete(struct node_info *node)
@@ -289,12 +290,12 @@ void node_info_complete(struct node_info *node)
         return;
     node->complete = true;
     if (is_expected(node))
-        log_warn("node",
+        log_warn("daemon",
                  "node=%s: no Node object has this name (yet), so its zone and addresses are "
                  "unknown; see --hostname-override",
                  node->config.name);
     else
-        log_info("node", "node=%s: no Node object, so its zone and addresses are unknown",
+        log_info("daemon", "node=%s: no Node object, so its zone and addresses are unknown",
                  node->config.name);
     for (int i = 0; i < FAMILY_COUNT; i++)
         decide_node_ports(node, (enum family)i, false);

@@ -258,7 +258,7 @@ static void check_node_name(struct proxy *proxy)
         return;
     proxy->node_name_checked = true;
     if (policy_view(proxy->policy).node_never_named)
-        log_warn("proxy",
+        log_warn("daemon",
                  "no endpoint is on node=%s, though endpoints name their nodes: traffic policy "
                  "Local finds no endpoints here. If some are here, see --hostname-override",
                  proxy->config.node_name);

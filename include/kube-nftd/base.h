@@ -239,7 +239,7 @@ uint64_t histogram_count(const struct histogram *histogram);
 /*
  * Log lines on stderr, as text
  *
- *     2026-11-21T18:14:44.123Z info  manifests: loaded file=/etc/x.yaml services=3
+ *     2026-11-21T18:14:44.123Z info  source: loaded file=/etc/x.yaml services=3
  *
  * or as JSON objects with ts (Unix time), level, logger (the subsystem), msg, and a member for each
  * key=value in the message. Values of "key=%s" are quoted as in logfmt, and a text in \"%s\" cannot

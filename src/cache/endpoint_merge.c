@@ -324,7 +324,7 @@ static void log_deltas(const struct service_port_ref *ref, const endpoint_delta_
         return;
     vec_each (deltas, it) {
         const struct slice_endpoint *known = it->after ? it->after : it->before;
-        log_debug(4, "endpoints", "service=%s port=%s endpoint=%s node=%s before=%s after=%s",
+        log_debug(4, "cache", "service=%s port=%s endpoint=%s node=%s before=%s after=%s",
                   ref->service_id, ref->port_name, backend_format(ref->family, &it->backend, text),
                   known->node_name ? known->node_name : "none", state_of(it->before),
                   state_of(it->after));

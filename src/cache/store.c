@@ -93,13 +93,12 @@ static void log_ignored(const struct object_store *store, const void *before, co
         const struct service *service = object, *known = before;
         const char *logged = known && known->warnings ? known->warnings : "";
         if (service->warnings && strcmp(service->warnings, logged) != 0)
-            log_warn("services", "ignored fields: Service %s: %s", service->id, service->warnings);
+            log_warn("cache", "ignored fields: Service %s: %s", service->id, service->warnings);
         return;
     }
     const struct endpoint_slice *slice = object;
     if (store->kind == KIND_ENDPOINTSLICE && !before && !slice->has_family)
-        log_info("endpointslices", "ignored slice=%s: its address type is neither IPv4 nor IPv6",
-                 slice->id);
+        log_info("cache", "ignored slice=%s: its address type is neither IPv4 nor IPv6", slice->id);
 }
 
 /* Counts a put of @after, or the removal of @before. */

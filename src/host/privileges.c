@@ -146,8 +146,8 @@ void privileges_drop(void)
 {
     struct error err = {0};
     if (privileges_keep_net_admin(&err))
-        log_warn("daemon", "more privileges remain than needed: %s", err.text);
+        log_warn("host", "more privileges remain than needed: %s", err.text);
     if (privileges_filter_calls(&err))
-        log_warn("daemon", "more privileges remain than needed: %s", err.text);
+        log_warn("host", "more privileges remain than needed: %s", err.text);
     error_clear(&err);
 }

@@ -102,15 +102,15 @@ static bool apply(const struct setting *setting, const char *root)
         why = write_number(path, value);
     char *was = known ? xasprintf(", it %s %lld", why ? "stays" : "was", present) : xstrdup("");
     if (why)
-        log_warn("conntrack", "file=%s desired=%u: cannot set it%s: %s; %s", path, value, was,
+        log_warn("host", "file=%s desired=%u: cannot set it%s: %s; %s", path, value, was,
                  strerror(why), more && setting->with_more ? setting->with_more : setting->without);
     else if (!fits && more && setting->kind == LIMIT)
-        log_warn("conntrack",
+        log_warn("host",
                  "file=%s value=%u: lowered from %lld, as conntrack.maxPerCore and min demand; if "
                  "neither is given, a larger limit stays",
                  path, value, present);
     else if (!fits)
-        log_info("conntrack", "file=%s value=%u: set%s", path, value, was);
+        log_info("host", "file=%s value=%u: set%s", path, value, was);
     free(was);
     free(path);
     return why == 0;
@@ -174,10 +174,10 @@ void oom_score_adjust(int desired, const char *root)
     bool known = read_setting(path, &present) == 0;
     int why = known && present == desired ? 0 : write_number(path, desired);
     if (why && known && present < 0) /* lowered by the container runtime or a unit */
-        log_debug(2, "daemon", "%s stays at %lld, cannot set %d: %s", path, present, desired,
+        log_debug(2, "host", "%s stays at %lld, cannot set %d: %s", path, present, desired,
                   strerror(why));
     else if (why)
-        log_info("daemon", "%s is unchanged, cannot set %d: %s", path, desired, strerror(why));
+        log_info("host", "%s is unchanged, cannot set %d: %s", path, desired, strerror(why));
     free(path);
 }
 

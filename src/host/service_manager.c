@@ -76,6 +76,6 @@ void service_manager_notify(const struct service_manager *manager, const char *a
         if (*at < ' ' || *at > '~') /* a newline would begin another assignment */
             *at = '?';
     if (manager->socket >= 0 && send(manager->socket, text, strlen(text), MSG_NOSIGNAL) < 0)
-        log_debug(1, "service-manager", "cannot send a notification: %s", strerror(errno));
+        log_debug(1, "host", "cannot notify the service manager: %s", strerror(errno));
     free(text);
 }

@@ -47,7 +47,7 @@ static int read_list(struct route_monitor *m, bool *interrupted)
                                           list->request, list->length),
                           list->take, list->ctx, interrupted);
         if (*interrupted)
-            log_debug(2, list->component, "%s changed while they were read: reading again",
+            log_debug(2, "netlink", "%s changed while they were read: reading again",
                       list->component);
     }
     return why;
@@ -68,7 +68,7 @@ static void update_and_pause(struct route_monitor *m)
 {
     int why = update(m);
     if (why && !m->failure_logged)
-        log_warn(m->list.component, "cannot read %s, retrying: %s", m->list.what, strerror(why));
+        log_warn("netlink", "cannot read %s, retrying: %s", m->list.what, strerror(why));
     m->failure_logged = why != 0;
     ev_io_stop(m->loop, &m->io);
     m->pause.repeat = why ? READ_AGAIN_SECONDS : m->list.pause;

@@ -123,7 +123,7 @@ static struct checked_service *service_find(const struct health *health, const c
 
 static struct http_port *listen_at(struct checked_service *service, const struct address *address)
 {
-    static const struct http_port_kind kind = {"health",
+    static const struct http_port_kind kind = {"health checks",
                                                KIND_SERVICE,
                                                "FailedToStartServiceHealthcheck",
                                                "Listen",

@@ -360,7 +360,7 @@ static bool try_again(struct http_port *port, bool reports)
     bool done = start(port, &err) == 0;
     if (done) {
         stop_waiting(port);
-        log_info(port->kind->subsystem, "listening after retries %s", port->name);
+        log_info("serve", "listening for %s after retries %s", port->kind->what, port->name);
     } else if (reports) {
         log_lost_port(port, err.text);
     }
@@ -416,11 +416,11 @@ struct http_port *http_port_open(struct http_ports *ports, const struct listen_a
                                .name = xvasprintf(name, args)};
     va_end(args);
     if (start(port, &err) == 0) {
-        log_debug(2, kind->subsystem, "listening %s", port->name);
+        log_debug(2, "serve", "listening for %s %s", kind->what, port->name);
         return port;
     }
-    log_warn(kind->subsystem, "cannot listen, retrying every %.1f s %s error=\"%s\"", RETRY_SECONDS,
-             port->name, err.text);
+    log_warn("serve", "cannot listen for %s, retrying every %.1f s %s error=\"%s\"", kind->what,
+             RETRY_SECONDS, port->name, err.text);
     log_lost_port(port, err.text);
     error_clear(&err);
     if (!ports->waiting) {

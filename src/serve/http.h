@@ -89,7 +89,7 @@ struct http_ports {
 /* A use of sockets. One that cannot be bound becomes an event, at first and then every 5 s; its
  * note is @before, the address, @after and the error. Static. */
 struct http_port_kind {
-    const char *subsystem; /* of log lines */
+    const char *what; /* is served there, for log lines */
     enum object_kind object;
     const char *reason, *action, *before, *after;
 };

@@ -58,7 +58,7 @@ static void answer_verbosity(struct server *server, struct http *http)
         return;
     }
     log_set_verbosity((int)verbosity);
-    log_info("daemon", "verbosity=%ld set over /debug/flags/v", verbosity);
+    log_info("serve", "verbosity=%ld set over /debug/flags/v", verbosity);
     http_text(http, 200, "verbosity=%ld from now on\n", verbosity);
 }
 
@@ -211,19 +211,16 @@ static void answer_metrics_address(void *ctx, struct http *http)
 static const struct {
     uint16_t port; /* kube-proxy's */
     http_answer_fn answer;
-    const char *serving;
     struct http_port_kind kind;
 } addresses[] = {
     [ADDRESS_HEALTH] = {10256,
                         answer_health_address,
-                        "/healthz and /livez",
-                        {"health", KIND_NODE, "FailedToStartProxierHealthcheck", "StartKubeProxy",
-                         "failed to start proxy healthz on ", ""}},
+                        {"/healthz and /livez", KIND_NODE, "FailedToStartProxierHealthcheck",
+                         "StartKubeProxy", "failed to start proxy healthz on ", ""}},
     [ADDRESS_METRICS] = {10249,
                          answer_metrics_address,
-                         "/metrics and /proxyMode",
-                         {"metrics", KIND_NODE, "FailedToStartMetricServer", "StartKubeProxy",
-                          "starting metrics server on ", " failed"}}};
+                         {"/metrics and /proxyMode", KIND_NODE, "FailedToStartMetricServer",
+                          "StartKubeProxy", "starting metrics server on ", " failed"}}};
 
 /* ---- the server ---- */
 
@@ -267,7 +264,7 @@ int server_listen(struct server *server, enum server_address address, const char
     *own = http_port_open(&server->ports, &where, kind, server->config.node_name,
                           addresses[address].answer, server, "address=%s", bind);
     if ((*own)->daemon)
-        log_info(kind->subsystem, "serving %s address=%s", addresses[address].serving, bind);
+        log_info("serve", "serving %s address=%s", kind->what, bind);
     return 0;
 }
 

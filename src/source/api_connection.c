@@ -142,7 +142,7 @@ static char *usable(const struct credential *c, char *text, const char *source, 
         return text;
     good = ca_bundle_certificates(text, source, &skipped, err);
     if (skipped && (!c->text || strcmp(c->text, good) != 0))
-        log_warn("apiserver", "a part of the CA is skipped: %s", skipped);
+        log_warn("source", "a part of the CA is skipped: %s", skipped);
     free(skipped);
     free(text);
     return good;
@@ -168,13 +168,13 @@ int credential_get(struct credential *c, const char **text, struct error *err)
         return error_prefix(err, "no %s", c->what);
     if (c->file && !fresh) {
         if (!c->stale)
-            log_warn("apiserver", "the last good %s stays in use: %s", c->what, err->text);
+            log_warn("source", "the last good %s stays in use: %s", c->what, err->text);
         error_clear(err);
     }
     c->stale = c->file && !fresh;
     if (fresh) {
         if (!is_token && c->text && strcmp(c->text, fresh) != 0)
-            log_info("apiserver", "the %s was replaced file=%s", c->what, c->file);
+            log_info("source", "the %s was replaced file=%s", c->what, c->file);
         wipe(c->text);
         c->text = fresh;
     } else if (c->text && !c->usable) {
@@ -253,7 +253,7 @@ static int on_new_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
     (void)purpose;
     if (setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count)) < 0 ||
         setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_after, sizeof(dead_after)) < 0)
-        log_debug(2, "apiserver", "cannot set TCP options: %s", strerror(errno));
+        log_debug(2, "source", "cannot set TCP options: %s", strerror(errno));
     return CURL_SOCKOPT_OK;
 }
 

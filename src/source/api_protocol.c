@@ -176,7 +176,7 @@ char *encoding_accept(const char *preferred, const char *accepted)
     if (accepted && can_be_read(accepted))
         return xstrdup(accepted);
     if (accepted && *accepted)
-        log_warn("config", "ignoring acceptContentTypes: it has no supported encoding");
+        log_warn("source", "ignoring acceptContentTypes: it has no supported encoding");
     return xstrdup(preferred && is_type(preferred, PROTOBUF) ? PROTOBUF "," JSON : JSON);
 }
 
@@ -353,10 +353,9 @@ double backoff_next(struct backoff *backoff, double now, double spread)
     return wait;
 }
 
-void retry_init(struct retry *retry, const char *subsystem, const struct api_resource *resource,
-                double now)
+void retry_init(struct retry *retry, const struct api_resource *resource, double now)
 {
-    *retry = (struct retry){.subsystem = subsystem, .resource = resource};
+    *retry = (struct retry){.resource = resource};
     backoff_reset(&retry->backoff, now);
 }
 
@@ -372,14 +371,14 @@ void retry_log(struct retry *retry, enum log_level level, char *text, const char
 {
     retry->failed_at = clock_monotonic();
     if (retry->logged && strcmp(retry->logged, text) == 0) {
-        log_debug(2, retry->subsystem, "still: %s", text);
+        log_debug(2, "source", "still: %s", text);
         free(text);
         return;
     }
     if (*detail)
-        log_at(level, retry->subsystem, "%s message=\"%s\"", text, detail);
+        log_at(level, "source", "%s message=\"%s\"", text, detail);
     else
-        log_at(level, retry->subsystem, "%s", text);
+        log_at(level, "source", "%s", text);
     free(retry->logged);
     retry->logged = text;
 }
@@ -407,7 +406,7 @@ double retry_write_wait(struct retry *retry, const char *verb, const struct api_
                         double now)
 {
     if (status->code == 0)
-        log_debug(2, retry->subsystem, "cannot %s %s: no answer", verb, retry->resource->name);
+        log_debug(2, "source", "cannot %s %s: no answer", verb, retry->resource->name);
     else
         retry_log_rejected(retry, verb, status);
     if (status->retry_after > 0)
@@ -427,5 +426,5 @@ void retry_write_done(struct retry *retry, double now)
     backoff_reset(&retry->backoff, now);
     retry->forbidden_wait = 0;
     if (retry_clear(retry))
-        log_info(retry->subsystem, "the server accepts %s again", retry->resource->name);
+        log_info("source", "the server accepts %s again", retry->resource->name);
 }

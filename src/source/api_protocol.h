@@ -97,7 +97,6 @@ double backoff_next(struct backoff *backoff, double now, double spread);
 /* Of requests that are retried: how long to wait, and errors that are logged when they change
  * rather than at each try. */
 struct retry {
-    const char *subsystem;               /* of log lines; static */
     const struct api_resource *resource; /* borrowed */
     struct backoff backoff;
     double forbidden_wait; /* the last one; 0: none */
@@ -106,8 +105,7 @@ struct retry {
 };
 
 /** Starts without an error at time @now (clock_monotonic). Borrows the strings for good. */
-void retry_init(struct retry *retry, const char *subsystem, const struct api_resource *resource,
-                double now);
+void retry_init(struct retry *retry, const struct api_resource *resource, double now);
 
 /** Clears the error. Returns whether one was set. */
 bool retry_clear(struct retry *retry);

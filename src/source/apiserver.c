@@ -314,7 +314,7 @@ static void request_finish(struct api_request *request, CURLcode code)
 {
     struct apiserver *a = request->apiserver;
     if (never_reached_server(request, code)) {
-        log_debug(4, "apiserver", "sent again: %s", request->error);
+        log_debug(4, "source", "a request is sent again: %s", request->error);
         curl_multi_remove_handle(a->multi, request->easy);
         request->added = request->connected = false;
         request->error[0] = '\0';
@@ -342,7 +342,7 @@ static void request_finish(struct api_request *request, CURLcode code)
                            retry_after > 0 ? (double)retry_after : -1, &status);
     status.transport = transport;
     note_server(request, code, &status);
-    log_debug(4, "apiserver", "answer status=%ld transport=\"%s\"", status.code,
+    log_debug(4, "source", "answer status=%ld transport=\"%s\"", status.code,
               transport ? transport : "");
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
@@ -407,7 +407,7 @@ static void act_on_results(struct apiserver *a, CURLMcode code)
     read_budget_end();
     a->in_curl = false;
     if (code)
-        log_error("apiserver", "libcurl: %s", curl_multi_strerror(code));
+        log_error("source", "libcurl: %s", curl_multi_strerror(code));
     apply_marks(a);
     CURLMsg *message;
     while ((message = curl_multi_info_read(a->multi, &left)) != NULL) {
@@ -579,7 +579,7 @@ static void on_version(void *ctx, const struct api_status *status)
     (void)status;
     a->probe = NULL;
     if (is_unanswered(a)) {
-        log_warn("apiserver",
+        log_warn("source",
                  "the server has sent nothing for %.0f s and does not answer: "
                  "reconnecting now server=%s",
                  apiserver_silence(a), a->config->server);
@@ -601,7 +601,7 @@ static void on_liveness(struct ev_loop *loop, struct ev_timer *timer, int events
     (void)events;
     if (a->probe) {
         if (is_unanswered(a)) /* on_version() continues */
-            log_warn("apiserver",
+            log_warn("source",
                      "the server has sent nothing for %.0f s and does not answer; reconnecting in "
                      "%.0f s server=%s",
                      silent, ANSWER_WITHIN - DOUBT_AFTER, a->config->server);
@@ -656,7 +656,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     }
     a->stats.host = a->connection.authority;
     if (!a->connection.secure && (config->token || config->token_file))
-        log_warn("apiserver", "the token is not sent over plain http server=%s", config->server);
+        log_warn("source", "the token is not sent over plain http server=%s", config->server);
     next_check(a, APISERVER_SILENCE);
     return a;
 }
@@ -701,7 +701,7 @@ struct api_request *apiserver_send(struct apiserver *a, const char *path,
     if (a->http1)
         disable_pipewait(request);
     DL_APPEND(a->requests, request);
-    log_debug(4, "apiserver", "%s %s%s", request->method, a->connection.base, path);
+    log_debug(4, "source", "%s %s%s", request->method, a->connection.base, path);
     if (!a->in_curl)
         request_begin(request);
     return request;

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOG "events"
 /* An event not reported for this long is over; its next report is a new event (client-go's
  * finishTime). */
 #define EVENT_END 360.0
@@ -251,7 +250,8 @@ void event_recorder_report(void *recorder, const struct object_event *event)
             vec_push(&r->entries, entry);
         } else {
             r->stats.dropped++;
-            log_debug(2, LOG, "dropped: too many of=\"%s\" note=\"%s\"", event->id, event->note);
+            log_debug(2, "source", "an Event was dropped: too many of=\"%s\" note=\"%s\"",
+                      event->id, event->note);
             free(entry.path);
         }
     }
@@ -272,7 +272,7 @@ static bool concerns_all(const struct api_status *status)
 static void log_rejection(struct event_recorder *r, const struct api_status *status)
 {
     char *why = api_status_explain(status, "create", r->rejection.resource);
-    retry_log(&r->rejection, LOG_LEVEL_WARN, xasprintf("an event was dropped: %s", why),
+    retry_log(&r->rejection, LOG_LEVEL_WARN, xasprintf("an Event was dropped: %s", why),
               status->message);
     free(why);
 }
@@ -363,8 +363,8 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
     r->instance = xasprintf("kube-proxy-%s", host_name);
     r->interval = qps > 0 ? 1 / qps : 0;
     r->slack = r->interval * (fmax(burst, 1) - 1);
-    retry_init(&r->access, LOG, &resource, now);
-    retry_init(&r->rejection, LOG, &resource, now);
+    retry_init(&r->access, &resource, now);
+    retry_init(&r->rejection, &resource, now);
     ev_init(&r->timer, on_post_timer);
     r->timer.data = r;
     return r;

@@ -85,7 +85,7 @@ static enum last_object take_object(struct reading *reading, const struct json_v
     bool ours = result != DECODE_OTHER && is_selected(json, object.kind);
     bool named = object.id != NULL;
     if (ours && result == DECODE_BAD)
-        log_warn("manifests", "%s: %s", reading->path, err.text);
+        log_warn("source", "%s: %s", reading->path, err.text);
     if (ours && named)
         vec_push(reading->objects, object);
     else
@@ -265,8 +265,7 @@ static int read_objects(struct reading *reading)
     int result = looks_like_json(reading) ? read_json(reading) : read_yaml(reading);
     value_reader_free(reading->values);
     if (result == 0 && reading->others > 0)
-        log_debug(2, "manifests",
-                  "%s: skipped objects of other kinds or for other proxies count=%zu",
+        log_debug(2, "source", "%s: skipped objects of other kinds or for other proxies count=%zu",
                   reading->path, reading->others);
     return result;
 }

@@ -6,7 +6,6 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#define LOG "manifests"
 /* Seconds between two polls. */
 #define POLL_INTERVAL 1.0
 /* A replaced folder is complete after this many quiet seconds. */
@@ -38,10 +37,11 @@ static bool watch_folder(struct manifest_folder *f)
 static void enter(struct manifest_folder *f, enum folder_state state)
 {
     if (state == FOLDER_GONE && f->state != FOLDER_GONE)
-        log_error(LOG, "%s: the folder is gone (%s); its objects stay active until it is back",
+        log_error("source", "%s: the folder is gone (%s); its objects stay active until it is back",
                   f->path, strerror(errno));
     if (state == FOLDER_FILLING) {
-        log_info(LOG, "the folder was replaced, comparing it once it is quiet folder=%s", f->path);
+        log_info("source", "the folder was replaced, comparing it once it is quiet folder=%s",
+                 f->path);
         f->quiet_since = ev_now(f->loop);
     }
     f->state = state;
@@ -115,7 +115,7 @@ static void on_events(struct ev_loop *loop, ev_io *io, int revents)
     (void)revents;
     ssize_t n = read(io->fd, buffer, EVENT_BUFFER_SIZE);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
-        log_error(LOG, "%s: cannot read events: %s", f->path, strerror(errno));
+        log_error("source", "%s: cannot read events: %s", f->path, strerror(errno));
     for (const char *p = buffer; n > 0 && p < buffer + n;) {
         const struct inotify_event *event = (const struct inotify_event *)(const void *)p;
         p += sizeof(*event) + event->len;

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define LOG "manifests"
-
 /* An object that some file defines. */
 struct definition {
     struct hash_link link;       /* by id */
@@ -50,7 +48,7 @@ static void name_objects(struct manifest_owners *owners, struct definer *file, o
     for (size_t i = 0; i < objects->n; i++) {
         struct definition *def = definition_get(owners, &objects->v[i]);
         if (def->pass == owners->pass) {
-            log_warn(LOG, "%s: %s %s is a duplicate; the last one is used", file->path,
+            log_warn("source", "%s: %s %s is a duplicate; the last one is used", file->path,
                      object_kind_name(def->kind), def->id);
             object_clear(&objects->v[def->slot]);
         } else {
@@ -94,7 +92,7 @@ static void put_objects(const struct definer *file, object_vec *objects,
             sink->put(sink->ctx, &objects->v[(*it)->slot]);
     }
     if (shared > 0)
-        log_warn(LOG,
+        log_warn("source",
                  "%s: objects are also in other files; the file that sorts first is used "
                  "objects=%zu first=\"%s %s\" from=%s",
                  file->path, shared, object_kind_name(first->kind), first->id, first->owner->path);

@@ -20,8 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOG "manifests"
-
 struct file {
     struct definer definer; /* has its path */
     struct stat status;     /* status when last read; zero: never */
@@ -115,7 +113,7 @@ static void log_loaded(bool folder, const char *path, const struct counts *count
     char files[32] = "";
     if (folder)
         snprintf(files, sizeof(files), " files=%zu", counts->files);
-    log_info(LOG, "loaded %s=%s%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu",
+    log_info("source", "loaded %s=%s%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu",
              folder ? "folder" : "file", path, files, counts->objects[KIND_SERVICE],
              counts->objects[KIND_ENDPOINTSLICE], counts->objects[KIND_SERVICECIDR],
              counts->objects[KIND_NODE], counts->bad);
@@ -188,13 +186,13 @@ static void handle_missing(struct manifests *m, struct file *file)
         object_vec none = {0};
         set_objects(m, file, &none);
         if (objects > 0)
-            log_info(LOG, "the file is gone, removing its objects file=%s objects=%zu",
+            log_info("source", "the file is gone, removing its objects file=%s objects=%zu",
                      file->definer.path, objects);
         file->gone = true;
         return;
     }
     if (set_problem(file, why_missing(file)))
-        log_warn(LOG, "%s: %s; its objects stay active objects=%zu", file->definer.path,
+        log_warn("source", "%s: %s; its objects stay active objects=%zu", file->definer.path,
                  file->problem, objects);
     file->status = (struct stat){0};
 }
@@ -210,8 +208,8 @@ static void reload(struct manifests *m, struct file *file)
         handle_missing(m, file);
     else {
         set_problem(file, err.text);
-        log_error(LOG, "%s: %s; its previous objects stay active objects=%zu", file->definer.path,
-                  err.text, file->definer.defs.n);
+        log_error("source", "%s: %s; its previous objects stay active objects=%zu",
+                  file->definer.path, err.text, file->definer.defs.n);
     }
     error_clear(&err);
 }
@@ -361,7 +359,7 @@ static void log_problems(const struct manifests *m, const char *consequence)
 {
     vec_each (&m->files, file) {
         if ((*file)->problem && (*file)->unlogged)
-            log_error(LOG, "%s: %s; %s", (*file)->definer.path, (*file)->problem, consequence);
+            log_error("source", "%s: %s; %s", (*file)->definer.path, (*file)->problem, consequence);
         (*file)->unlogged = false;
     }
 }
@@ -433,7 +431,7 @@ static void compare_all(struct manifests *m)
 {
     struct error err = {0};
     if (m->folder.state != FOLDER_GONE && compare_files(m, &err))
-        log_error(LOG, "%s; its previous objects stay active", err.text);
+        log_error("source", "%s; its previous objects stay active", err.text);
     error_clear(&err);
 }
 
@@ -491,7 +489,7 @@ static int first_load(struct manifests *m, enum manifests_mode mode, struct erro
     if (compare_files(m, err) || load_folder(m, m->path ? MANIFESTS_STRICT : mode, err))
         return -1;
     if (m->files.n == 0 && m->problem)
-        log_error(LOG, "%s; waiting for one", m->problem);
+        log_error("source", "%s; waiting for one", m->problem);
     return 0;
 }
 

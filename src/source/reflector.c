@@ -37,7 +37,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LOG "reflector"
 /* About 20 times the largest clusters: more is a server error. */
 #define OBJECT_LIMIT ((size_t)1000000)
 /* Of an answer to a check: more is a server error. */
@@ -92,7 +91,7 @@ static bool is_listing(const struct reflector *r)
 /* The only place that changes the state. */
 static void enter(struct reflector *r, enum reflector_state state)
 {
-    log_debug(2, LOG, "%s: %s (%s), was %s", resource_of(r), state_names[state],
+    log_debug(2, "source", "%s: %s (%s), was %s", resource_of(r), state_names[state],
               purpose_names[r->purpose], state_names[r->state]);
     r->state = state;
 }
@@ -137,7 +136,7 @@ static void take_contents(struct reflector *r, char **version)
     const struct object_sink *sink = r->sink;
     struct contents *contents = &r->contents;
     if (r->stats.lists++ == 0)
-        log_info(LOG, "listed resource=%s objects=%zu encoding=%s", resource_of(r),
+        log_info("source", "listed resource=%s objects=%zu encoding=%s", resource_of(r),
                  contents->objects.n, r->stats.encoding);
     free(r->version);
     r->version = *version;
@@ -203,7 +202,7 @@ static void back_off(struct reflector *r, enum purpose next, double wait)
     clear_contents(&r->contents);
     object_reader_reset(&r->reader);
     enter(r, STATE_BACKING_OFF);
-    log_debug(2, LOG, "%s: next try in %.1f s", resource_of(r), wait);
+    log_debug(2, "source", "%s: next try in %.1f s", resource_of(r), wait);
     start_timer(r, wait);
 }
 
@@ -227,7 +226,7 @@ static void prove(struct reflector *r)
         start_timer(r, CONFIRM_WITHIN);
     backoff_reset(&r->retry.backoff, clock_monotonic());
     if (retry_clear(&r->retry))
-        log_info(LOG, "watching again resource=%s", resource_of(r));
+        log_info("source", "watching again resource=%s", resource_of(r));
 }
 
 /* A watch was opened, or the initial events are complete. */
@@ -263,7 +262,7 @@ static bool is_rewound(struct reflector *r, const char *version)
 {
     if (version_order(version, r->version) != VERSION_BEFORE)
         return false;
-    log_warn(LOG,
+    log_warn("source",
              "the server's history went back: reading everything again resource=%s version=%s "
              "before=%s",
              resource_of(r), version, r->version);
@@ -317,7 +316,7 @@ static void report_bad(struct reflector *r, const struct watch_event *event)
         .everywhere = true,
     };
     r->stats.bad_objects++;
-    log_warn(LOG, "bad object: %s", event->problem.text);
+    log_warn("source", "bad object: %s", event->problem.text);
     if (r->bad_reported++ < REPORTED_LIMIT && object->id)
         event_report(r->events, &report);
 }
@@ -424,7 +423,7 @@ static void after_stream(struct reflector *r, const struct ending *ending)
     } else if (concerns_list(r, ending)) {
         log_and_back_off(r, STREAM, ending);
     } else { /* the list will show the cause, if any */
-        log_debug(2, LOG, "%s: no streamed list: %s", resource_of(r),
+        log_debug(2, "source", "%s: no streamed list: %s", resource_of(r),
                   ending->status ? ending->status->message : ending->why);
         list_begin(r);
     }
@@ -517,7 +516,7 @@ static void after_watch(struct reflector *r, const struct ending *ending)
         if (!r->proven)
             retry_log_failed(&r->retry, verb_of(r), "it ended at once without an event", why);
         else
-            log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), why);
+            log_debug(2, "source", "%s: the watch ended %s", resource_of(r), why);
         if (!r->proven || r->short_watches > SHORT_WATCHES_LIMIT)
             back_off(r, CHECK, wait_after(r, ending));
         else
@@ -728,7 +727,7 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->collection.node_name = kind == KIND_NODE ? xstrdup(node_name) : NULL;
     r->contents.limit = OBJECT_LIMIT;
     r->reader = (struct object_reader){.kind = kind, .take = take_event, .ctx = r};
-    retry_init(&r->retry, LOG, collection_resource(kind), clock_monotonic());
+    retry_init(&r->retry, collection_resource(kind), clock_monotonic());
     backoff_reset(&r->futile, clock_monotonic());
     ev_init(&r->timer, on_retry);
     /* Runs after pending input: after a pause of the daemon, the server was not the slow one. */

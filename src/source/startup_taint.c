@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LOG "startup-taint"
 #define TIMEOUT 10.0
 /* A server that does not understand the request will not do so soon. */
 #define REJECTED_WAIT 300.0
@@ -97,11 +96,12 @@ static void log_removal(struct startup_taint *startup, bool back)
 {
     const char *key = startup->pattern.key;
     if (!back)
-        log_info(LOG, "all tables are applied: removed from the Node taint=%s", key);
+        log_info("source", "all tables are applied: removed from the Node taint=%s", key);
     else if (startup->fight_logged) /* once while it continues */
-        log_debug(1, LOG, "removed from the Node again taint=%s pause=%.0f", key, startup->pause);
+        log_debug(1, "source", "removed from the Node again taint=%s pause=%.0f", key,
+                  startup->pause);
     else
-        log_warn(LOG,
+        log_warn("source",
                  "removed from the Node again, another program puts it back: pauses grow from now "
                  "on taint=%s",
                  key);
@@ -131,7 +131,7 @@ static double failed(struct startup_taint *startup, const struct api_status *sta
     if (startup->replaced || code == 409 || code == 422) {
         /* The Node has changed, and the watch will deliver it. If not, something rejects the
          * patch. */
-        log_debug(2, LOG, "the Node changed meanwhile status=%ld", code);
+        log_debug(2, "source", "the Node changed meanwhile status=%ld", code);
         startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
         if (startup->conflicts >= CONFLICTS_LOGGED)
             retry_log_rejected(&startup->retry, "patch", status);
@@ -197,7 +197,7 @@ struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *
     startup->path = xasprintf("/api/v1/nodes/%s", name);
     startup->pattern = *pattern;
     free(name);
-    retry_init(&startup->retry, LOG, collection_resource(KIND_NODE), clock_monotonic());
+    retry_init(&startup->retry, collection_resource(KIND_NODE), clock_monotonic());
     ev_init(&startup->timer, on_taint_timer);
     startup->timer.data = startup;
     return startup;
@@ -240,10 +240,11 @@ void startup_taint_programmed(struct startup_taint *startup, size_t rejected)
     startup->programmed = rejected == 0;
     if (rejected > 0 && startup->patch && !startup->kept_logged) {
         startup->kept_logged = true;
-        log_warn(LOG,
-                 "the Node keeps it until everything is applied, and the kernel rejects some "
-                 "elements taint=%s refused=%zu",
-                 startup->pattern.key, rejected);
+        log_warn(
+            "source",
+            "the Node keeps its taint until everything is applied, and the kernel rejects some "
+            "elements taint=%s refused=%zu",
+            startup->pattern.key, rejected);
     }
     try(startup);
 }

@@ -211,7 +211,7 @@ def said_once(attack, log):
     """What is wrong is said, in few lines, and no line twice before it was over in between."""
     told = told_by(log)
     for bout in log.split(f"watching again resource={attack.plural}"):
-        lines = re.findall(rf"warn  reflector: (cannot (?:watch|list) {attack.plural}.*)", bout)
+        lines = re.findall(rf"warn  source: (cannot (?:watch|list) {attack.plural}.*)", bout)
         assert len(lines) == len(set(lines)), lines
     assert len(told) < 200 and len(log) < 64 * 1024
     assert is_said(attack, log), told

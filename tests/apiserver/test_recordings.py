@@ -129,7 +129,7 @@ def wrong_next(server, row):
 
 def wrong_wait(server, daemon, row):
     """That nothing was waited for shows in the log: on a busy machine everything takes its time."""
-    waited = re.findall(rf"reflector: {server.resource}[^:]*: backing off", daemon.log())
+    waited = re.findall(rf"source: {server.resource}[^:]*: backing off", daemon.log())
     if row["wait"] == "-":
         if waited:
             yield f"{len(waited)} waits, expected none"

@@ -117,7 +117,7 @@ def test_changes_are_named(node, tmp_path):
         return [line for line in every if line["logger"] == logger and word in line["msg"]]
 
     wait_for(lambda: lines("table", "applied"), "it is programmed")
-    (loaded,) = lines("manifests", "loaded folder")
+    (loaded,) = lines("source", "loaded folder")
     assert loaded["folder"] == str(manifests.folder) and loaded["services"] == 1 and 'folder="' in loaded["msg"]
     (port,) = lines("policy", "endpoints=2")
     assert (port["service"], port["family"], port["local"]) == ("default/web:http", "IPv4", 0)
@@ -127,7 +127,7 @@ def test_changes_are_named(node, tmp_path):
     unready["endpoints"][1]["conditions"] = {"ready": False}
     manifests.put("web", objects.service("web", {4: "10.96.0.1"}, HTTP), unready)
     wait_for(lambda: lines("table", "committed"), "that, too")
-    change = lines("endpoints", "endpoint=10.244.0.2:80")[-1]
+    change = lines("cache", "endpoint=10.244.0.2:80")[-1]
     assert (change["service"], change["before"], change["after"]) == ("default/web", "ready", "serving")
     joined = lines("policy", "joined=0 left=1")[-1]
     assert joined["service"] == "default/web:http" and joined["left"] == 1

@@ -35,13 +35,12 @@ FLAG_SETS = (
 # What the log may say at level warn or error, since we made it so. Everything else is a failure.
 EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"daemon: no cluster CIDR is given ",
-    r"reflector: bad object: ",
-    r"services: ignored fields: ",
+    r"source: bad object: ",
+    r"cache: ignored fields: ",
     r"policy: frontend=\S+ of service=\S+ goes to service=",
-    r"health: cannot listen, retrying .*(Address already in use|Cannot assign requested address)",
-    r"node: .*NodePorts are not served: ",
-    r"reflector: cannot (list|watch) ",
-    r"events: cannot (create|patch) events: ",
+    r"serve: cannot listen for health checks, retrying .*(Address already in use|Cannot assign requested address)",
+    r"daemon: .*NodePorts are not served: ",
+    r"source: cannot ((list|watch) |(create|patch) events: )",
     r"table: family=\S+ repaired changes by another program program=nft ",
     # Changed while no daemon ran:
     r"table: family=\S+ replacing the table: ",
@@ -54,7 +53,7 @@ EXPECTED_WITH_FAULTS = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"table: family=\S+ sync failed, ",
     r"table: family=\S+ reading the table back: ",
     r"conntrack: family=\S+ cannot scan for stale UDP flows: ",
-    r"addresses: cannot read the addresses of this host, retrying: ",
+    r"netlink: cannot read the addresses of this host, retrying: ",
     r"table: family=\S+ an audit found differences in the table and repaired them ",
 )) + r")|^netlink faults: ")
 LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ (debug|info|warn|error) ")

@@ -207,9 +207,9 @@ BACK = "2026-11-22T07:00:00.000Z warn  table: family=IPv4 reading the table back
 
 @pytest.mark.parametrize("line,good,owner", [
     ("2026-11-22T07:00:00.000Z info  main: anything", True, True),
-    ("2026-11-22T07:00:00.000Z warn  reflector: bad object: Service a/b: spec: missing", True, True),
+    ("2026-11-22T07:00:00.000Z warn  source: bad object: Service a/b: spec: missing", True, True),
     ("2026-11-22T07:00:00.000Z warn  netlink: the kernel refused it", False, True),
-    ("2026-11-22T07:00:00.000Z error reflector: something new", False, True),
+    ("2026-11-22T07:00:00.000Z error source: something new", False, True),
     ("==7==ERROR: AddressSanitizer: heap-use-after-free", False, True),
     (BACK, False, True),
     (BACK, True, False),

@@ -211,7 +211,7 @@ COMMAND(scrapes)
 COMMAND(echo)
 {
     struct error err = {0};
-    static const struct http_port_kind kind = {.subsystem = "echo"};
+    static const struct http_port_kind kind = {.what = "echo"};
     struct listen_address address;
     char *text = xasprintf("127.0.0.1:%u", port_of(*words));
     ck_assert_int_eq(listen_address_parse(text, 0, &address, &err), 0);
