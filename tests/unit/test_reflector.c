@@ -205,8 +205,8 @@ static void do_limit(char *words)
 
 static void do_fill(char *words)
 {
-    ck_assert_uint_eq(CONTENTS_LIMIT, 1024 * 1024 * 1024);
-    reflector->received = CONTENTS_LIMIT - (size_t)atol(words);
+    ck_assert_uint_eq(CONTENTS_BYTES, 1024 * 1024 * 1024);
+    reflector->contents.bytes = CONTENTS_BYTES - (size_t)atol(words);
 }
 
 /* ---- places ---- */
