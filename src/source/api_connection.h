@@ -1,47 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Connections to the API server in libcurl's terms: address, TLS, proxy, timeouts. Part of
- * apiserver.c; no other file knows curl.
+ * Connections to the API server in libcurl's terms: address, TLS, proxy, timeouts.
  */
 #ifndef KUBE_NFTD_SOURCE_API_CONNECTION_H
 #define KUBE_NFTD_SOURCE_API_CONNECTION_H
 
+#include "credential.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "kube-nftd/source.h"
 
 #include <curl/curl.h>
 #include <stdbool.h>
-
-/* ---- credentials ---- */
-
-/* Credentials: a bearer token, a client certificate, its key, or the CA bundle that verifies the
- * server. May come from a file that is replaced while the daemon runs. */
-enum credential_kind { CREDENTIAL_TOKEN, CREDENTIAL_CA, CREDENTIAL_CERTIFICATES, CREDENTIAL_KEY };
-
-struct credential {
-    enum credential_kind kind;
-    const char *what; /* for messages: "CA"; borrowed */
-    const char *file; /* borrowed; NULL: fixed text, or no credential */
-    char *text;       /* owned; the last good one; NULL: none yet */
-    bool stale;       /* the last read of the file failed, which was logged */
-    bool usable;      /* the text was found to be good */
-};
-
-/** Copies @text and borrows @what and @file; @text and @file may be NULL. For a token the file
- * takes precedence, otherwise @text does. */
-void credential_init(struct credential *credential, enum credential_kind kind, const char *what,
-                     const char *text, const char *file);
-
-void credential_clear(struct credential *credential);
-
-/**
- * The current token (trimmed) or PEM text, borrowed until the next call; NULL if none is
- * configured. Reads the file again; if it is unreadable, truncated or of the wrong kind, the last
- * good text stays in use (logged once). Of a CA bundle only the certificates are returned; the
- * first block that is skipped is logged once. -1 if no good text exists.
- */
-int credential_get(struct credential *credential, const char **text, struct error *err);
 
 /* ---- where connections go ---- */
 
@@ -105,24 +75,6 @@ int api_connection_apply(struct api_connection *connection, CURL *easy, struct e
  */
 char *api_connection_error(const struct api_connection *connection, CURL *easy, CURLcode code,
                            const char *error, bool connected);
-
-/* ---- gathering ---- */
-
-/*
- * Whether to wait a moment for more bytes before the next read. The API server flushes each event
- * by itself: during a streamed list, thousands per second, most CPU time would go into waking up
- * for single events. Nothing can be done with them before the last one arrives. Everything else is
- * read at once: changes are applied as they come.
- */
-
-/* Starts zeroed. */
-struct gathering {
-    size_t contents, others; /* bytes since the last wake-up: of incomplete contents, of the rest */
-    unsigned wakes;          /* in a row that brought only contents */
-};
-
-/** A wake-up has read its bytes. Returns the seconds to wait before the next read, 0 for none. */
-double gathering_woken(struct gathering *gathering);
 
 /* ---- options ---- */
 

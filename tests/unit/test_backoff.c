@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How long to wait: between tries, of one request and of all nodes, and for more events of a
  * stream. Cases are in cases/backoff, in seconds. */
-#include "source/api_connection.h"
 #include "source/api_protocol.h"
+#include "source/curl_loop.h"
 #include "source/server_backoff.h"
 
 #include "script.h"

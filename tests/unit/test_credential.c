@@ -2,7 +2,7 @@
 /* Tokens, certificates and keys whose files are replaced while they are used. Cases are in
  * cases/credential: "{AAAA}" is a certificate there and "[AAAA]" a key, each of lines of its own.
  */
-#include "source/api_connection.h"
+#include "source/credential.h"
 
 #include "script.h"
 
