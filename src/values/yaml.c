@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Builds values from libyaml's events, recursively over the nodes (at most DEPTH_MOST deep). Each
- * take_ function starts with its node's first event in yaml.event and ends with the last one there.
- *
- * Expansion is bounded: the aliases of a document copy at most COPIED_MOST bytes.
+ * take_ function starts with its node's first event in yaml.in.event and ends with the last one
+ * there.
  */
 #include "reader.h"
+#include "yaml_events.h"
 #include "yaml_scalar.h"
 
 #include <math.h>
@@ -13,13 +13,6 @@
 #include <yaml.h>
 
 #define DEPTH_MOST 100
-#define COPIED_MOST ((size_t)16 * 1024 * 1024)
-
-/* A node, as a range of the recorded events. */
-struct anchor {
-    const char *name; /* in its first event */
-    size_t begin, end;
-};
 
 /* A key of an open mapping. */
 struct key {
@@ -35,109 +28,17 @@ struct key {
 enum node_role { NODE_VALUE, NODE_MERGED, NODE_MERGED_ITEM };
 
 struct yaml {
-    yaml_parser_t parser;
-    yaml_event_t event;
+    struct yaml_events in;
     struct value_reader *values;
     struct error *err;
-    yaml_input_fn input;
-    void *ctx;
-    bool single;  /* only the first document counts, without NUL in its texts */
-    bool lenient; /* allow duplicate keys */
-    bool ended;   /* no other document counts */
-    /* Anchored nodes are recorded, and an alias replays its node. */
-    VEC(yaml_event_t) events; /* recorded in this document */
-    VEC(struct anchor) anchors;
-    size_t open_anchors;        /* anchored nodes in progress */
-    bool recorded;              /* the current event is the last one of @events */
-    const yaml_event_t *replay; /* the current event, if it is replayed; else NULL */
-    size_t copied;              /* bytes of replayed events in this document */
-    VEC(struct key) keys;       /* of all open mappings, the innermost last */
+    bool single;          /* only the first document counts, without NUL in its texts */
+    bool lenient;         /* allow duplicate keys */
+    bool ended;           /* no other document counts */
+    VEC(struct key) keys; /* of all open mappings, the innermost last */
     enum node_role role;
     bool merging; /* the mapping being read is the value of a merge key */
     bool merged;  /* the innermost open mapping has a merge key */
 };
-
-/* ---- errors and events ---- */
-
-static int fail_at(struct yaml *yaml, const yaml_mark_t *mark, const char *what)
-{
-    return error_set(yaml->err, "line %zu column %zu: %s", mark->line + 1, mark->column + 1, what);
-}
-
-/* Reports an error at the current event. */
-__attribute__((format(printf, 2, 3))) static int fail(struct yaml *yaml, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *text = xvasprintf(format, args);
-    va_end(args);
-    fail_at(yaml, &yaml->event.start_mark, text);
-    free(text);
-    return -1;
-}
-
-/* libyaml decodes ahead of its scanner: the bad byte follows the decoded characters that were not
- * scanned yet. */
-static int fail_encoding(struct yaml *yaml)
-{
-    const yaml_parser_t *parser = &yaml->parser;
-    yaml_mark_t mark = parser->mark;
-    for (const yaml_char_t *p = parser->buffer.pointer; p < parser->buffer.last; p++) {
-        if (*p == '\n') {
-            mark.line++;
-            mark.column = 0;
-        } else if ((*p & 0xc0) != 0x80) {
-            mark.column++;
-        }
-    }
-    return fail_at(yaml, &mark, parser->problem);
-}
-
-static int replay_next(struct yaml *yaml)
-{
-    yaml->event = *++yaml->replay;
-    yaml->copied += sizeof(struct json_value);
-    if (yaml->event.type == YAML_SCALAR_EVENT)
-        yaml->copied += yaml->event.data.scalar.length;
-    return yaml->copied <= COPIED_MOST
-               ? 0
-               : fail(yaml, "the aliases of the document expand to too much");
-}
-
-static int next(struct yaml *yaml)
-{
-    const yaml_parser_t *parser = &yaml->parser;
-    yaml_event_t *event = &yaml->event;
-    if (yaml->replay)
-        return replay_next(yaml);
-    if (!yaml->recorded)
-        yaml_event_delete(event);
-    if (yaml_parser_parse(&yaml->parser, event)) {
-        bool is_node = event->type == YAML_SCALAR_EVENT ||
-                       event->type == YAML_SEQUENCE_START_EVENT ||
-                       event->type == YAML_MAPPING_START_EVENT;
-        /* the anchor is the first member of these */
-        yaml->recorded = yaml->open_anchors > 0 || (is_node && event->data.scalar.anchor);
-        if (yaml->recorded)
-            vec_push(&yaml->events, *event);
-        return 0;
-    }
-    yaml->recorded = false;
-    if (parser->error == YAML_MEMORY_ERROR)
-        alloc_failed();
-    if (parser->error == YAML_READER_ERROR)
-        return yaml->err->text ? -1 /* set by the input callback */ : fail_encoding(yaml);
-    char *what = xasprintf("%s%s%s", parser->problem, parser->context ? ", " : "",
-                           parser->context ? parser->context : "");
-    fail_at(yaml, &parser->problem_mark, what);
-    free(what);
-    return -1;
-}
-
-static size_t line_of(const struct yaml *yaml)
-{
-    return yaml->event.start_mark.line + 1;
-}
 
 /* ---- scalars ---- */
 
@@ -151,9 +52,9 @@ static int scalar_type(struct yaml *yaml, double *number)
                 {YAML_FLOAT_TAG, JSON_NUMBER, JSON_NUMBER},
                 {YAML_BOOL_TAG, JSON_TRUE, JSON_FALSE},
                 {YAML_NULL_TAG, JSON_NULL, JSON_NULL}};
-    const char *tag = (const char *)yaml->event.data.scalar.tag;
-    bool plain = yaml->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    enum json_type type = yaml_scalar_type((const char *)yaml->event.data.scalar.value, number);
+    const char *tag = (const char *)yaml->in.event.data.scalar.tag;
+    bool plain = yaml->in.event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    enum json_type type = yaml_scalar_type((const char *)yaml->in.event.data.scalar.value, number);
     if (!tag)
         return plain ? (int)type : JSON_STRING;
     if (strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0)
@@ -163,9 +64,9 @@ static int scalar_type(struct yaml *yaml, double *number)
             continue;
         return type == tags[i].type || type == tags[i].other
                    ? (int)type
-                   : fail(yaml, "the value does not fit its tag %s", tag);
+                   : yaml_fail(&yaml->in, "the value does not fit its tag %s", tag);
     }
-    return fail(yaml, "tag %s is not supported", tag);
+    return yaml_fail(&yaml->in, "tag %s is not supported", tag);
 }
 
 /* Adds @text. A NUL becomes two bytes that are not UTF-8. */
@@ -174,7 +75,7 @@ static int add_text(struct yaml *yaml, const char *text, size_t length, bool *ha
     struct value_reader *values = yaml->values;
     *has_nul = memchr(text, '\0', length);
     if (*has_nul && yaml->single)
-        return fail(yaml, "a text with a NUL");
+        return yaml_fail(&yaml->in, "a text with a NUL");
     reader_make_room(values, 2 * length + 1);
     for (const char *end = text + length; text < end; text++) {
         if (!*text)
@@ -192,8 +93,8 @@ static int take_scalar(struct yaml *yaml)
     int type = scalar_type(yaml, &number);
     size_t begin = yaml->values->text.n;
     if (type < 0 ||
-        (type == JSON_STRING && add_text(yaml, (const char *)yaml->event.data.scalar.value,
-                                         yaml->event.data.scalar.length, &has_nul)))
+        (type == JSON_STRING && add_text(yaml, (const char *)yaml->in.event.data.scalar.value,
+                                         yaml->in.event.data.scalar.length, &has_nul)))
         return -1;
     struct json_value *value = reader_add(yaml->values, (enum json_type)type, yaml->err);
     if (!value)
@@ -216,17 +117,17 @@ static int begin_container(struct yaml *yaml, enum json_type type, const yaml_ch
                            const char *expected)
 {
     if (tag && strcmp((const char *)tag, "!") != 0 && strcmp((const char *)tag, expected) != 0)
-        return fail(yaml, "tag %s is not supported here", tag);
+        return yaml_fail(&yaml->in, "tag %s is not supported here", tag);
     return reader_open(yaml->values, type, yaml->err);
 }
 
 static int take_sequence(struct yaml *yaml, size_t depth)
 {
-    if (begin_container(yaml, JSON_ARRAY, yaml->event.data.sequence_start.tag, YAML_SEQ_TAG) ||
-        next(yaml))
+    if (begin_container(yaml, JSON_ARRAY, yaml->in.event.data.sequence_start.tag, YAML_SEQ_TAG) ||
+        yaml_next(&yaml->in))
         return -1;
-    while (yaml->event.type != YAML_SEQUENCE_END_EVENT)
-        if (take_node(yaml, depth + 1) || next(yaml))
+    while (yaml->in.event.type != YAML_SEQUENCE_END_EVENT)
+        if (take_node(yaml, depth + 1) || yaml_next(&yaml->in))
             return -1;
     reader_close(yaml->values);
     return 0;
@@ -235,8 +136,8 @@ static int take_sequence(struct yaml *yaml, size_t depth)
 /* Keys are texts in JSON: "true" for yes, "16" for 0x10. */
 static int add_key_text(struct yaml *yaml)
 {
-    const char *text = (const char *)yaml->event.data.scalar.value;
-    size_t length = yaml->event.data.scalar.length;
+    const char *text = (const char *)yaml->in.event.data.scalar.value;
+    size_t length = yaml->in.event.data.scalar.length;
     double number = 0;
     char digits[32];
     bool has_nul;
@@ -244,7 +145,7 @@ static int add_key_text(struct yaml *yaml)
     if (type < 0)
         return -1;
     if (type == JSON_NULL)
-        return fail(yaml, "a key must not be null");
+        return yaml_fail(&yaml->in, "a key must not be null");
     if (type == JSON_NUMBER && floor(number) == number && fabs(number) < 1e15) {
         length = (size_t)snprintf(digits, sizeof(digits), "%.0f", number + 0.0);
         text = digits;
@@ -259,12 +160,12 @@ static int take_key(struct yaml *yaml)
 {
     struct value_reader *values = yaml->values;
     size_t begin = values->text.n;
-    if (yaml->event.type != YAML_SCALAR_EVENT)
-        return fail(yaml, "a key must be a simple value");
+    if (yaml->in.event.type != YAML_SCALAR_EVENT)
+        return yaml_fail(&yaml->in, "a key must be a simple value");
     if (add_key_text(yaml))
         return -1;
     vec_push(&yaml->keys, (struct key){.begin = begin,
-                                       .line = line_of(yaml),
+                                       .line = yaml_line(&yaml->in),
                                        .at = values->values.n,
                                        .order = yaml->keys.n,
                                        .merged = yaml->merging});
@@ -348,7 +249,7 @@ static int take_merge(struct yaml *yaml, size_t depth)
     const bool outer = yaml->merging;
     yaml->merged = yaml->merging = true;
     yaml->role = NODE_MERGED;
-    const int result = next(yaml) ? -1 : take_node(yaml, depth + 1);
+    const int result = yaml_next(&yaml->in) ? -1 : take_node(yaml, depth + 1);
     yaml->role = NODE_VALUE;
     yaml->merging = outer;
     return result;
@@ -356,13 +257,14 @@ static int take_merge(struct yaml *yaml, size_t depth)
 
 static int take_members(struct yaml *yaml, size_t depth)
 {
-    if (next(yaml))
+    if (yaml_next(&yaml->in))
         return -1;
-    while (yaml->event.type != YAML_MAPPING_END_EVENT) {
-        if (is_merge_key(&yaml->event) ? take_merge(yaml, depth)
-                                       : take_key(yaml) || next(yaml) || take_node(yaml, depth + 1))
+    while (yaml->in.event.type != YAML_MAPPING_END_EVENT) {
+        if (is_merge_key(&yaml->in.event)
+                ? take_merge(yaml, depth)
+                : take_key(yaml) || yaml_next(&yaml->in) || take_node(yaml, depth + 1))
             return -1;
-        if (next(yaml))
+        if (yaml_next(&yaml->in))
             return -1;
     }
     return 0;
@@ -373,7 +275,7 @@ static int take_mapping(struct yaml *yaml, size_t depth)
     const size_t first = yaml->keys.n, index = yaml->values->values.n;
     const bool merging = yaml->merging, merged = yaml->merged;
     yaml->merging = yaml->merged = false;
-    if (begin_container(yaml, JSON_OBJECT, yaml->event.data.mapping_start.tag, YAML_MAP_TAG) ||
+    if (begin_container(yaml, JSON_OBJECT, yaml->in.event.data.mapping_start.tag, YAML_MAP_TAG) ||
         take_members(yaml, depth) || check_keys(yaml, first, index))
         return -1;
     yaml->merging = merging;
@@ -399,11 +301,11 @@ static void order_backwards(struct yaml *yaml, const size_t *begins, size_t n)
 static int take_merged_sequence(struct yaml *yaml, size_t depth)
 {
     VEC(size_t) begins = {0};
-    int result = next(yaml);
-    while (result == 0 && yaml->event.type != YAML_SEQUENCE_END_EVENT) {
+    int result = yaml_next(&yaml->in);
+    while (result == 0 && yaml->in.event.type != YAML_SEQUENCE_END_EVENT) {
         vec_push(&begins, yaml->keys.n);
         yaml->role = NODE_MERGED_ITEM;
-        result = take_node(yaml, depth + 1) || next(yaml) ? -1 : 0;
+        result = take_node(yaml, depth + 1) || yaml_next(&yaml->in) ? -1 : 0;
     }
     order_backwards(yaml, begins.v, begins.n);
     vec_free(&begins);
@@ -415,11 +317,11 @@ static int take_merged(struct yaml *yaml, size_t depth)
 {
     const bool is_item = yaml->role == NODE_MERGED_ITEM;
     yaml->role = NODE_VALUE;
-    if (yaml->event.type == YAML_MAPPING_START_EVENT)
+    if (yaml->in.event.type == YAML_MAPPING_START_EVENT)
         return take_members(yaml, depth);
-    if (yaml->event.type == YAML_SEQUENCE_START_EVENT && !is_item)
+    if (yaml->in.event.type == YAML_SEQUENCE_START_EVENT && !is_item)
         return take_merged_sequence(yaml, depth);
-    return fail(yaml, "a merge key (<<) needs a mapping, or a sequence of mappings");
+    return yaml_fail(&yaml->in, "a merge key (<<) needs a mapping, or a sequence of mappings");
 }
 
 /* ---- nodes and documents ---- */
@@ -430,108 +332,70 @@ static int take_bare(struct yaml *yaml, size_t depth)
     int result;
     if (yaml->role != NODE_VALUE)
         return take_merged(yaml, depth);
-    if (yaml->event.type == YAML_SCALAR_EVENT)
+    if (yaml->in.event.type == YAML_SCALAR_EVENT)
         result = take_scalar(yaml);
-    else if (yaml->event.type == YAML_SEQUENCE_START_EVENT)
+    else if (yaml->in.event.type == YAML_SEQUENCE_START_EVENT)
         result = take_sequence(yaml, depth);
     else
         result = take_mapping(yaml, depth);
     return result == 0 && reader_is_complete(values) ? reader_deliver(values, yaml->err) : result;
 }
 
-/* Of several anchors of one name, the last one before the alias counts. */
 static int take_alias(struct yaml *yaml, size_t depth)
 {
-    const char *name = (const char *)yaml->event.data.alias.anchor;
-    const struct anchor *anchor = NULL;
-    vec_each (&yaml->anchors, it)
-        if (strcmp(it->name, name) == 0 &&
-            (!yaml->replay || yaml->events.v + it->end <= yaml->replay))
-            anchor = it;
-    if (!anchor)
-        return fail(yaml, "no anchor %s ended before this alias", name);
-    yaml_event_t event = yaml->event;
-    const yaml_event_t *replay = yaml->replay;
-    yaml->replay = yaml->events.v + anchor->begin;
-    yaml->event = *yaml->replay;
+    struct yaml_place place;
+    if (yaml_enter_alias(&yaml->in, &place))
+        return -1;
     int result = take_node(yaml, depth);
-    yaml->event = event;
-    yaml->replay = replay;
-    return result;
-}
-
-static int take_anchored(struct yaml *yaml, size_t depth)
-{
-    const char *name = (const char *)yaml->event.data.scalar.anchor;
-    size_t begin = yaml->events.n - 1;
-    yaml->open_anchors++;
-    int result = take_bare(yaml, depth);
-    yaml->open_anchors--;
-    vec_push(&yaml->anchors, (struct anchor){name, begin, yaml->events.n});
+    yaml_leave_alias(&yaml->in, &place);
     return result;
 }
 
 static int take_node(struct yaml *yaml, size_t depth)
 {
     struct value_reader *values = yaml->values;
-    if (values->values.n == values->item && !yaml->replay)
-        values->lines[values->item > 0] = line_of(yaml);
+    size_t begin;
+    if (values->values.n == values->item && !yaml->in.replay)
+        values->lines[values->item > 0] = yaml_line(&yaml->in);
     if (depth > DEPTH_MOST)
-        return fail(yaml, "nested too deep");
-    if (yaml->event.type == YAML_ALIAS_EVENT)
+        return yaml_fail(&yaml->in, "nested too deep");
+    if (yaml->in.event.type == YAML_ALIAS_EVENT)
         return take_alias(yaml, depth);
-    return yaml->event.data.scalar.anchor && !yaml->replay ? take_anchored(yaml, depth)
-                                                           : take_bare(yaml, depth);
+    const char *anchor = yaml_enter_anchor(&yaml->in, &begin);
+    int result = take_bare(yaml, depth);
+    if (anchor)
+        yaml_leave_anchor(&yaml->in, anchor, begin);
+    return result;
 }
 
 static int take_document(struct yaml *yaml)
 {
-    if (next(yaml))
+    if (yaml_next(&yaml->in))
         return -1;
     int result = take_node(yaml, 1);
-    vec_each (&yaml->events, event)
-        yaml_event_delete(event);
-    vec_free(&yaml->events);
-    vec_free(&yaml->anchors);
-    if (yaml->recorded)
-        yaml->event = (yaml_event_t){0};
-    yaml->recorded = false;
-    yaml->copied = 0;
+    yaml_end_document(&yaml->in);
     yaml->ended = yaml->single;
-    return result ? -1 : next(yaml); /* the document end event */
+    return result ? -1 : yaml_next(&yaml->in); /* the document end event */
 }
 
 /* Reads all documents. */
 static int read_stream(struct yaml *yaml)
 {
     int result = 0;
-    while (result == 0 && !yaml->ended && yaml->event.type != YAML_STREAM_END_EVENT) {
-        result = next(yaml);
-        if (result == 0 && yaml->event.type == YAML_DOCUMENT_START_EVENT)
+    while (result == 0 && !yaml->ended && yaml->in.event.type != YAML_STREAM_END_EVENT) {
+        result = yaml_next(&yaml->in);
+        if (result == 0 && yaml->in.event.type == YAML_DOCUMENT_START_EVENT)
             result = take_document(yaml);
     }
-    yaml_event_delete(&yaml->event);
-    yaml_parser_delete(&yaml->parser);
+    yaml_events_close(&yaml->in);
     vec_free(&yaml->keys);
     return result;
 }
 
-static int read_input(void *data, unsigned char *buffer, size_t size, size_t *n)
-{
-    struct yaml *yaml = data;
-    if (yaml->input(yaml->ctx, (char *)buffer, size, n) == 0)
-        return 1;
-    if (!yaml->err->text)
-        error_set(yaml->err, "the text could not be read");
-    return 0;
-}
-
 int yaml_read(struct value_reader *reader, yaml_input_fn input, void *ctx, struct error *err)
 {
-    struct yaml yaml = {.values = reader, .input = input, .ctx = ctx, .err = err};
-    if (!yaml_parser_initialize(&yaml.parser))
-        alloc_failed();
-    yaml_parser_set_input(&yaml.parser, read_input, &yaml);
+    struct yaml yaml = {.values = reader, .err = err};
+    yaml_events_open(&yaml.in, input, ctx, err);
     return read_stream(&yaml);
 }
 
@@ -570,9 +434,7 @@ cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *e
     cJSON *tree = NULL;
     struct value_reader *reader = json_reader_new(SIZE_MAX, keep_tree, &tree);
     struct yaml yaml = {.values = reader, .err = err, .lenient = lenient, .single = true};
-    if (!yaml_parser_initialize(&yaml.parser))
-        alloc_failed();
-    yaml_parser_set_input_string(&yaml.parser, (const unsigned char *)text, length);
+    yaml_events_open_text(&yaml.in, text, length, err);
     reader->had_items = true; /* "items" are no different here */
     int result = read_stream(&yaml);
     value_reader_free(reader);
