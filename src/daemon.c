@@ -22,7 +22,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -213,28 +212,6 @@ static void start_keep_alive(struct daemon *d)
 
 /* ---- files that others write ---- */
 
-int edits_open(const char *path, struct error *err)
-{
-    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (fd >= 0 && inotify_add_watch(fd, path, IN_MODIFY | IN_MOVE_SELF) >= 0)
-        return fd;
-    error_set(err, "cannot watch %s: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-const char *edits_read(int fd)
-{
-    struct inotify_event events[16]; /* those of a file carry no name */
-    uint32_t mask = 0;
-    ssize_t n;
-    while ((n = read(fd, events, sizeof(events))) > 0)
-        for (size_t i = 0; i < (size_t)n / sizeof(*events); i++)
-            mask |= events[i].mask;
-    return mask & IN_MODIFY ? "written to" : mask & IN_MOVE_SELF ? "renamed away" : NULL;
-}
-
 static void on_config(struct ev_loop *loop, ev_io *io, int events)
 {
     struct daemon *d = io->data;
@@ -261,16 +238,6 @@ static void watch_config(struct daemon *d)
     ev_io_init(&d->config_edits, on_config, d->config_fd, EV_READ);
     d->config_edits.data = d;
     ev_io_start(d->loop, &d->config_edits);
-}
-
-bool file_is_complete(const char *path, struct stat *seen)
-{
-    struct stat status;
-    if (stat(path, &status) < 0)
-        status = (struct stat){.st_size = 0};
-    bool complete = status.st_size > 0 && file_is_same(&status, seen);
-    *seen = status;
-    return complete;
 }
 
 static void on_kubeconfig_timer(struct ev_loop *loop, ev_timer *timer, int events)
