@@ -16,7 +16,6 @@
 #include "object_source.h"
 #include "proxy.h"
 
-#include <errno.h>
 #include <ev.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -34,9 +33,6 @@
 #define DRAIN_SECONDS 10.0
 #define DRAIN_LOOK_SECONDS 0.05
 
-/* Between two looks at an incomplete kubeconfig. */
-#define KUBECONFIG_SECONDS 1.0
-
 struct daemon {
     const struct options *options;
     const struct service_manager *service_manager;
@@ -51,9 +47,8 @@ struct daemon {
     struct proxy *proxy; /* NULL until the server is open */
     struct server *server;
     ev_prepare commit;
-    ev_timer wake, keep_alive, kubeconfig, drain;
+    ev_timer wake, keep_alive, drain;
     double drained_by; /* clock_monotonic */
-    struct stat kubeconfig_seen;
     ev_signal terminate, interrupt, hangup;
     int config_fd; /* from edits_open(); -1: no --config, or it cannot be watched */
     ev_io config_edits;
@@ -240,31 +235,6 @@ static void watch_config(struct daemon *d)
     ev_io_start(d->loop, &d->config_edits);
 }
 
-static void on_kubeconfig_timer(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct daemon *d = timer->data;
-    (void)events;
-    if (file_is_complete(d->options->kubeconfig, &d->kubeconfig_seen))
-        ev_break(loop, EVBREAK_ALL);
-}
-
-/* The kubelet's kubeconfig appears only when the node joins the cluster. */
-static void wait_for_kubeconfig(struct daemon *d)
-{
-    const char *path = d->options->kubeconfig;
-    if (d->options->manifests || !path || access(path, F_OK) == 0 || errno != ENOENT)
-        return;
-    log_info("daemon", "waiting for the kubeconfig, which does not exist yet file=%s", path);
-    char *status = xasprintf("Waiting for the kubeconfig %s", path);
-    service_manager_notify(d->service_manager, SERVICE_STATUS, status);
-    free(status);
-    ev_timer_init(&d->kubeconfig, on_kubeconfig_timer, KUBECONFIG_SECONDS, KUBECONFIG_SECONDS);
-    d->kubeconfig.data = d;
-    ev_timer_start(d->loop, &d->kubeconfig);
-    ev_run(d->loop, 0);
-    ev_timer_stop(d->loop, &d->kubeconfig);
-}
-
 /* ---- the server ---- */
 
 static void read_snapshot(void *ctx, struct snapshot *now)
@@ -415,7 +385,7 @@ static int daemon_start(struct daemon *d, struct error *err)
     watch_signals(d);
     start_keep_alive(d);
     watch_config(d);
-    wait_for_kubeconfig(d);
+    object_source_wait(&d->source, d->service_manager);
     if (is_ending(d))
         return 0;
     if (open_to_others(d, err) || open_pipeline(d, &config, err))
