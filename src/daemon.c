@@ -16,13 +16,11 @@
 #include "object_source.h"
 #include "proxy.h"
 
-#include <errno.h>
 #include <ev.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -34,9 +32,6 @@
  * looks whether any is left. systemd (TimeoutStopSec) and the kubelet wait longer. */
 #define DRAIN_SECONDS 10.0
 #define DRAIN_LOOK_SECONDS 0.05
-
-/* Between two looks at an incomplete kubeconfig. */
-#define KUBECONFIG_SECONDS 1.0
 
 struct daemon {
     const struct options *options;
@@ -52,9 +47,8 @@ struct daemon {
     struct proxy *proxy; /* NULL until the server is open */
     struct server *server;
     ev_prepare commit;
-    ev_timer wake, keep_alive, kubeconfig, drain;
+    ev_timer wake, keep_alive, drain;
     double drained_by; /* clock_monotonic */
-    struct stat kubeconfig_seen;
     ev_signal terminate, interrupt, hangup;
     int config_fd; /* from edits_open(); -1: no --config, or it cannot be watched */
     ev_io config_edits;
@@ -213,28 +207,6 @@ static void start_keep_alive(struct daemon *d)
 
 /* ---- files that others write ---- */
 
-int edits_open(const char *path, struct error *err)
-{
-    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (fd >= 0 && inotify_add_watch(fd, path, IN_MODIFY | IN_MOVE_SELF) >= 0)
-        return fd;
-    error_set(err, "cannot watch %s: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-const char *edits_read(int fd)
-{
-    struct inotify_event events[16]; /* those of a file carry no name */
-    uint32_t mask = 0;
-    ssize_t n;
-    while ((n = read(fd, events, sizeof(events))) > 0)
-        for (size_t i = 0; i < (size_t)n / sizeof(*events); i++)
-            mask |= events[i].mask;
-    return mask & IN_MODIFY ? "written to" : mask & IN_MOVE_SELF ? "renamed away" : NULL;
-}
-
 static void on_config(struct ev_loop *loop, ev_io *io, int events)
 {
     struct daemon *d = io->data;
@@ -261,41 +233,6 @@ static void watch_config(struct daemon *d)
     ev_io_init(&d->config_edits, on_config, d->config_fd, EV_READ);
     d->config_edits.data = d;
     ev_io_start(d->loop, &d->config_edits);
-}
-
-bool file_is_complete(const char *path, struct stat *seen)
-{
-    struct stat status;
-    if (stat(path, &status) < 0)
-        status = (struct stat){.st_size = 0};
-    bool complete = status.st_size > 0 && file_is_same(&status, seen);
-    *seen = status;
-    return complete;
-}
-
-static void on_kubeconfig_timer(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct daemon *d = timer->data;
-    (void)events;
-    if (file_is_complete(d->options->kubeconfig, &d->kubeconfig_seen))
-        ev_break(loop, EVBREAK_ALL);
-}
-
-/* The kubelet's kubeconfig appears only when the node joins the cluster. */
-static void wait_for_kubeconfig(struct daemon *d)
-{
-    const char *path = d->options->kubeconfig;
-    if (d->options->manifests || !path || access(path, F_OK) == 0 || errno != ENOENT)
-        return;
-    log_info("daemon", "waiting for the kubeconfig, which does not exist yet file=%s", path);
-    char *status = xasprintf("Waiting for the kubeconfig %s", path);
-    service_manager_notify(d->service_manager, SERVICE_STATUS, status);
-    free(status);
-    ev_timer_init(&d->kubeconfig, on_kubeconfig_timer, KUBECONFIG_SECONDS, KUBECONFIG_SECONDS);
-    d->kubeconfig.data = d;
-    ev_timer_start(d->loop, &d->kubeconfig);
-    ev_run(d->loop, 0);
-    ev_timer_stop(d->loop, &d->kubeconfig);
 }
 
 /* ---- the server ---- */
@@ -448,7 +385,7 @@ static int daemon_start(struct daemon *d, struct error *err)
     watch_signals(d);
     start_keep_alive(d);
     watch_config(d);
-    wait_for_kubeconfig(d);
+    object_source_wait(&d->source, d->service_manager);
     if (is_ending(d))
         return 0;
     if (open_to_others(d, err) || open_pipeline(d, &config, err))

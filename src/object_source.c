@@ -2,6 +2,7 @@
 #include "object_source.h"
 
 #include "kube-nftd/base.h"
+#include "kube-nftd/host.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/source.h"
 #include "proxy.h"
@@ -13,8 +14,45 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+/* Between two looks at an incomplete kubeconfig. */
+#define KUBECONFIG_SECONDS 1.0
 /* Maximum wait for events at shutdown. */
 #define FLUSH_SECONDS 3.0
+
+/* ---- the kubeconfig ---- */
+
+struct kubeconfig_wait {
+    ev_timer timer;
+    const char *path;
+    struct stat seen;
+};
+
+static void on_kubeconfig_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct kubeconfig_wait *wait = timer->data;
+    (void)events;
+    if (file_is_complete(wait->path, &wait->seen))
+        ev_break(loop, EVBREAK_ALL);
+}
+
+void object_source_wait(const struct object_source *source, const struct service_manager *manager)
+{
+    const char *path = source->options->kubeconfig;
+    struct kubeconfig_wait wait = {.path = path};
+    if (source->options->manifests || !path || access(path, F_OK) == 0 || errno != ENOENT)
+        return;
+    log_info("source", "waiting for the kubeconfig, which does not exist yet file=%s", path);
+    char *status = xasprintf("Waiting for the kubeconfig %s", path);
+    service_manager_notify(manager, SERVICE_STATUS, status);
+    free(status);
+    ev_timer_init(&wait.timer, on_kubeconfig_timer, KUBECONFIG_SECONDS, KUBECONFIG_SECONDS);
+    wait.timer.data = &wait;
+    ev_timer_start(source->loop, &wait.timer);
+    ev_run(source->loop, 0);
+    ev_timer_stop(source->loop, &wait.timer);
+}
+
+/* ---- objects ---- */
 
 int object_source_prepare(struct object_source *source, struct error *err)
 {

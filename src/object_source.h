@@ -11,6 +11,7 @@
 
 struct ev_loop;
 struct proxy;
+struct service_manager;
 
 /* Starts zeroed but for the first three members, which the caller sets. Must not be moved. */
 struct object_source {
@@ -29,6 +30,11 @@ struct object_source {
     struct event_sink sink;
     const struct event_sink *events; /* receives events; NULL: none */
 };
+
+/** Runs the loop until there is a complete kubeconfig, or somebody ends it: the kubelet's appears
+ * only when the node joins the cluster. Returns at once for files, and if there is one. Tells
+ * @manager what it waits for. */
+void object_source_wait(const struct object_source *source, const struct service_manager *manager);
 
 /** Checks the manifests' path, or loads the kubeconfig. Sends no requests. */
 int object_source_prepare(struct object_source *source, struct error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The host side of the daemon: sysctls, privileges, resource usage of this process, the service
- * manager.
+ * manager, files that others write.
  */
 #ifndef KUBE_NFTD_HOST_H
 #define KUBE_NFTD_HOST_H
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 /* The conntrack sysctls that kube-proxy sets at startup (docs/behaviour.md 5.2). Unlike kube-proxy,
  * a default limit never lowers a larger one of the host. */
@@ -105,5 +106,21 @@ void service_manager_close(struct service_manager *manager);
  * the next keep-alive follows soon. */
 void service_manager_notify(const struct service_manager *manager, const char *assignment,
                             const char *status);
+
+/* ---- files that others write ---- */
+
+/**
+ * Watches the file @path; returns a descriptor that is readable after events, -1 with an error. As
+ * in kube-proxy (docs/behaviour.md 8.1), a replacement at the same path, such as a ConfigMap
+ * update, is not noticed: whoever replaces the file restarts the daemon.
+ */
+int edits_open(const char *path, struct error *err);
+
+/** Reads all events; how the file was edited, "written to" or "renamed away", or NULL. */
+const char *edits_read(int fd);
+
+/** Whether the file @path is not empty and did not change since the last call, which left its
+ * status in @seen (zeroed at first): programs write files piece by piece. */
+bool file_is_complete(const char *path, struct stat *seen);
 
 #endif

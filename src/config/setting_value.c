@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Types of values: their syntax and range, in flags and files, and how they are stored in struct
- * options. */
-#include "setting.h"
+/* Types of values: their syntax and range, in flags, and how they are stored in struct options. */
+#include "setting_value.h"
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
@@ -16,8 +15,7 @@
 
 #define NANOSECONDS 1000000000
 
-/* Copies the next comma-separated entry of *@list, which becomes NULL after the last one. */
-static char *next_entry(const char **list)
+char *setting_next_entry(const char **list)
 {
     if (!*list)
         return NULL;
@@ -42,8 +40,7 @@ int setting_choice(const char *words, const char *word)
 
 /* ---- switches, numbers and durations ---- */
 
-/* Accepts what kube-proxy's flag parser accepts; NULL for anything else. */
-static const char *switch_value(const char *text)
+const char *setting_switch(const char *text)
 {
     if (setting_choice("true, True, TRUE, t, T, 1", text) >= 0)
         return "true";
@@ -72,7 +69,7 @@ static bool is_fraction(const char *text)
     return isdigit((unsigned char)text[*text == '-']) && !*end && isfinite(number);
 }
 
-static int64_t nanoseconds_of(const char *value)
+int64_t setting_nanoseconds(const char *value)
 {
     int64_t nanoseconds = 0;
     duration_parse(value, &nanoseconds);
@@ -81,7 +78,7 @@ static int64_t nanoseconds_of(const char *value)
 
 /* ---- syntax ---- */
 
-static bool is_list(const struct setting *s)
+bool setting_is_list(const struct setting *s)
 {
     return s->type >= SETTING_CIDRS;
 }
@@ -151,12 +148,12 @@ static int check_node_ports(const char *entry, struct error *err)
                      entry);
 }
 
-static int check_entry(enum setting_type type, const char *entry, struct error *err)
+int setting_check_entry(enum setting_type type, const char *entry, struct error *err)
 {
     const char *equals = type == SETTING_GATES ? strchr(entry, '=') : strrchr(entry, '=');
     bool is_pair = equals && equals > entry;
     if (type == SETTING_GATES)
-        return is_pair && switch_value(equals + 1)
+        return is_pair && setting_switch(equals + 1)
                    ? 0
                    : error_set(err, "\"%s\" is not NAME=true or NAME=false", entry);
     if (type == SETTING_VMODULE)
@@ -173,7 +170,7 @@ static int check_families(const char *list, struct error *err)
 {
     bool seen[FAMILY_COUNT] = {false};
     int result = 0;
-    for (char *entry; result == 0 && (entry = next_entry(&list)); free(entry)) {
+    for (char *entry; result == 0 && (entry = setting_next_entry(&list)); free(entry)) {
         enum family family;
         struct cidr cidr;
         char text[ADDRESS_TEXT_SIZE];
@@ -194,11 +191,11 @@ static int check_list(enum setting_type type, const char *list, struct error *er
     int result = 0, n = 0;
     unsigned seen = 0;
     list = *list ? list : NULL;
-    for (char *entry; result == 0 && (entry = next_entry(&list)); free(entry)) {
+    for (char *entry; result == 0 && (entry = setting_next_entry(&list)); free(entry)) {
         const struct node_port_word *word =
             type == SETTING_NODE_PORTS ? find_node_port_word(entry) : NULL;
         const unsigned bit = word ? 1U << (word - node_port_words) : 0;
-        result = check_entry(type, entry, err);
+        result = setting_check_entry(type, entry, err);
         n++;
         if (seen & bit)
             result = error_set(err, "entry %d: \"%s\" was given before", n, entry);
@@ -207,7 +204,7 @@ static int check_list(enum setting_type type, const char *list, struct error *er
     return result;
 }
 
-static int check_form(const struct setting *s, const char *text, struct error *err)
+int setting_check_form(const struct setting *s, const char *text, struct error *err)
 {
     struct listen_address listen;
     enum family family;
@@ -239,7 +236,7 @@ static int check_form(const struct setting *s, const char *text, struct error *e
                    : error_set(err, "\"%s\" is none of %s", text, s->choices);
     case SETTING_SWITCH:
     case SETTING_VERSION:
-        return switch_value(text) ? 0 : error_set(err, "\"%s\" is neither true nor false", text);
+        return setting_switch(text) ? 0 : error_set(err, "\"%s\" is neither true nor false", text);
     case SETTING_NUMBER:
         return is_integer(text) ? 0 : fail_number(s, text, err);
     case SETTING_FRACTION:
@@ -260,7 +257,7 @@ char *setting_read_flag(const struct setting *s, const char *text, const char *b
                         struct error *err)
 {
     bool is_switch = s->type == SETTING_SWITCH || s->type == SETTING_VERSION;
-    bool adds = is_list(s) && s->type != SETTING_VMODULE && before && *before;
+    bool adds = setting_is_list(s) && s->type != SETTING_VMODULE && before && *before;
     text = text ? text : "true";
     if (s->type == SETTING_VERSION && strcmp(text, "raw") == 0)
         return xstrdup(text);
@@ -275,157 +272,14 @@ char *setting_read_flag(const struct setting *s, const char *text, const char *b
     if (!*text && may_be_empty)
         return xstrdup(adds ? before : "");
     char *value = adds ? xasprintf("%s,%s", before, text) : xstrdup(text);
-    if (check_form(s, value, err)) {
+    if (setting_check_form(s, value, err)) {
         free(value);
         return NULL;
     }
     if (is_switch) {
         free(value);
-        value = xstrdup(switch_value(text));
+        value = xstrdup(setting_switch(text));
     }
-    return value;
-}
-
-/* ---- from a file ---- */
-
-int setting_wrong_type(const cJSON *json, const char *expected, struct error *err)
-{
-    if (cJSON_IsArray(json) || cJSON_IsObject(json))
-        return error_set(err, "%s is not %s", cJSON_IsArray(json) ? "a list" : "a mapping",
-                         expected);
-    char *printed = cJSON_PrintUnformatted(json);
-    error_set(err, "%s%s is not %s",
-              cJSON_IsString(json)   ? "the string "
-              : cJSON_IsNumber(json) ? "the number "
-                                     : "",
-              printed, expected);
-    free(printed);
-    return -1;
-}
-
-/* A scalar as text. The caller frees it. */
-static char *text_of(const cJSON *json)
-{
-    if (cJSON_IsString(json))
-        return xstrdup(json->valuestring);
-    double number = json->valuedouble;
-    if (cJSON_IsNumber(json) && number == trunc(number) && fabs(number) < 1e15)
-        return xasprintf("%.0f", number + 0.0);
-    return cJSON_PrintUnformatted(json);
-}
-
-static int check_type(const cJSON *json, int types, const char *name, struct error *err)
-{
-    return json->type & types ? 0 : setting_wrong_type(json, name, err);
-}
-
-/* "PATTERN=N" */
-static char *module_text(const cJSON *entry, struct error *err)
-{
-    const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(entry, "filePattern");
-    const cJSON *verbosity = cJSON_GetObjectItemCaseSensitive(entry, "verbosity");
-    pattern = cJSON_IsNull(pattern) ? NULL : pattern;
-    verbosity = cJSON_IsNull(verbosity) ? NULL : verbosity;
-    if (check_type(entry, cJSON_Object, "a mapping", err))
-        return NULL;
-    if (pattern && check_type(pattern, cJSON_String, "a string", err)) {
-        error_prefix(err, "filePattern");
-        return NULL;
-    }
-    if (verbosity && check_type(verbosity, cJSON_Number, "a number", err)) {
-        error_prefix(err, "verbosity");
-        return NULL;
-    }
-    char *number = verbosity ? text_of(verbosity) : xstrdup("0");
-    char *text = xasprintf("%s=%s", pattern ? pattern->valuestring : "", number);
-    free(number);
-    return text;
-}
-
-/* An entry of a list or mapping in flag syntax. */
-static char *entry_text(const struct setting *s, const cJSON *entry, struct error *err)
-{
-    char *text = NULL;
-    if (s->type == SETTING_VMODULE)
-        text = module_text(entry, err);
-    else if (s->type != SETTING_GATES && check_type(entry, cJSON_String, "a string", err) == 0)
-        text = text_of(entry);
-    else if (s->type == SETTING_GATES &&
-             check_type(entry, cJSON_True | cJSON_False, "true or false", err) == 0)
-        text = xasprintf("%s=%s", entry->string, cJSON_IsTrue(entry) ? "true" : "false");
-    if (!text || s->type == SETTING_CIDRS || check_entry(s->type, text, err) == 0)
-        return text;
-    free(text);
-    return NULL;
-}
-
-static char *read_list(const struct setting *s, const cJSON *json, struct error *err)
-{
-    char *value = xstrdup("");
-    const cJSON *entry;
-    int i = 0;
-    cJSON_ArrayForEach (entry, json) {
-        char *text = entry_text(s, entry, err);
-        char *longer = text ? xasprintf("%s%s%s", value, i ? "," : "", text) : NULL;
-        free(text);
-        free(value);
-        value = longer;
-        i++;
-        if (!value) {
-            if (entry->string)
-                error_prefix(err, "%s", entry->string);
-            else
-                error_prefix(err, "entry %d", i);
-            return NULL;
-        }
-    }
-    if (check_form(s, value, err) == 0)
-        return value;
-    free(value);
-    return NULL;
-}
-
-static bool is_zero(const struct setting *s, const char *value)
-{
-    return s->type == SETTING_DURATION ? nanoseconds_of(value) == 0 : strtod(value, NULL) == 0;
-}
-
-char *setting_read_json(const struct setting *s, const cJSON *json, struct error *err)
-{
-    static const struct {
-        int types; /* of cJSON; 0: a string */
-        const char *name;
-    } forms[] = {
-        [SETTING_SWITCH] = {cJSON_True | cJSON_False, "true or false"},
-        [SETTING_NUMBER] = {cJSON_Number, "a number"},
-        [SETTING_FRACTION] = {cJSON_Number, "a number"},
-        [SETTING_DURATION] = {cJSON_String, "a duration like \"30s\""},
-        [SETTING_SECONDS] = {cJSON_String, "a duration like \"30s\""},
-        [SETTING_CIDRS] = {cJSON_Array, "a list"},
-        [SETTING_DEVICES] = {cJSON_Array, "a list"},
-        [SETTING_NODE_PORTS] = {cJSON_Array, "a list"},
-        [SETTING_GATES] = {cJSON_Object, "a mapping"},
-        [SETTING_VMODULE] = {cJSON_Array, "a list"},
-    };
-    int types = forms[s->type].types ? forms[s->type].types : cJSON_String;
-    if (cJSON_IsNull(json))
-        return xstrdup("");
-    if (s->traits & MAY_BE_NUMBER)
-        types |= cJSON_Number;
-    if (check_type(json, types, forms[s->type].name ? forms[s->type].name : "a string", err))
-        return NULL;
-    if (is_list(s))
-        return read_list(s, json, err);
-    char *text = text_of(json);
-    if (s->type == SETTING_DURATION && cJSON_IsNumber(json)) {
-        char *with_unit = xasprintf("%sns", text);
-        free(text);
-        text = with_unit;
-    }
-    char *value = setting_read_flag(s, text, NULL, err);
-    if (value && (s->traits & ZERO_IS_DEFAULT) && is_zero(s, value))
-        *value = '\0';
-    free(text);
     return value;
 }
 
@@ -433,7 +287,7 @@ char *setting_read_json(const struct setting *s, const cJSON *json, struct error
 
 int setting_check(const struct setting *s, const char *value, struct error *err)
 {
-    int64_t number = strtoll(value, NULL, 10), nanoseconds = nanoseconds_of(value);
+    int64_t number = strtoll(value, NULL, 10), nanoseconds = setting_nanoseconds(value);
     switch (s->type) {
     case SETTING_NUMBER:
         return number >= s->low && number <= s->high ? 0 : fail_number(s, value, err);
@@ -455,49 +309,6 @@ int setting_check(const struct setting *s, const char *value, struct error *err)
     }
 }
 
-/* ---- to a file ---- */
-
-static cJSON *list_json(const struct setting *s, const char *value)
-{
-    cJSON *list = s->type == SETTING_GATES ? cJSON_CreateObject() : cJSON_CreateArray();
-    value = *value ? value : NULL;
-    for (char *entry; (entry = next_entry(&value)); free(entry)) {
-        char *equals = strrchr(entry, '=');
-        if (s->type == SETTING_GATES) {
-            equals = strchr(entry, '=');
-            *equals = '\0';
-            cJSON_DeleteItemFromObjectCaseSensitive(list, entry);
-            cJSON_AddBoolToObject(list, entry, strcmp(switch_value(equals + 1), "true") == 0);
-        } else if (s->type == SETTING_VMODULE) {
-            cJSON *module = cJSON_CreateObject();
-            *equals = '\0';
-            cJSON_AddStringToObject(module, "filePattern", entry);
-            cJSON_AddNumberToObject(module, "verbosity", strtod(equals + 1, NULL));
-            cJSON_AddItemToArray(list, module);
-        } else {
-            cJSON_AddItemToArray(list, cJSON_CreateString(entry));
-        }
-    }
-    return list;
-}
-
-cJSON *setting_json(const struct setting *s, const char *value)
-{
-    value = value ? value : "";
-    if (is_list(s))
-        return *value || s->type == SETTING_GATES ? list_json(s, value) : cJSON_CreateNull();
-    if (s->type == SETTING_SWITCH)
-        return cJSON_CreateBool(strcmp(value, "true") == 0);
-    if (s->type == SETTING_NUMBER || s->type == SETTING_FRACTION)
-        return cJSON_CreateNumber(strtod(value, NULL));
-    if ((s->type != SETTING_DURATION && s->type != SETTING_SECONDS) || !*value)
-        return cJSON_CreateString(value);
-    char *text = duration_format(nanoseconds_of(value));
-    cJSON *json = cJSON_CreateString(text);
-    free(text);
-    return json;
-}
-
 /* ---- into options ---- */
 
 /* A CIDR, or a word that stands for some. */
@@ -506,7 +317,7 @@ static void store_node_ports(const char *entry, struct node_port_addresses *addr
     const struct node_port_word *word = find_node_port_word(entry);
     addresses->primary = addresses->primary || (word && !word->cidrs);
     for (const char *cidrs = word ? word->cidrs : entry; cidrs;) {
-        char *text = next_entry(&cidrs);
+        char *text = setting_next_entry(&cidrs);
         enum family family;
         struct cidr cidr;
         if (cidr_parse(text, &family, &cidr))
@@ -518,13 +329,13 @@ static void store_node_ports(const char *entry, struct node_port_addresses *addr
 /* Stores lists. Of cluster CIDRs, only the first of each family is used. */
 static void store_list(const struct setting *s, const char *value, struct options *options)
 {
-    for (char *entry; (entry = next_entry(&value)); free(entry)) {
+    for (char *entry; (entry = setting_next_entry(&value)); free(entry)) {
         enum family family;
         struct cidr cidr;
         if (s->type == SETTING_GATES) {
             char *equals = strchr(entry, '=');
             *equals = '\0';
-            feature_gate_store(entry, strcmp(switch_value(equals + 1), "true") == 0, options);
+            feature_gate_store(entry, strcmp(setting_switch(equals + 1), "true") == 0, options);
         } else if (s->type == SETTING_NODE_PORTS) {
             store_node_ports(entry, &options->node_port_addresses);
         } else if (cidr_parse(entry, &family, &cidr) && !options->has_cluster_cidr[family]) {
@@ -556,10 +367,10 @@ void setting_store(const struct setting *s, const char *value, struct options *o
         *(double *)place = strtod(value, NULL);
         break;
     case SETTING_DURATION:
-        *(double *)place = (double)nanoseconds_of(value) / NANOSECONDS;
+        *(double *)place = (double)setting_nanoseconds(value) / NANOSECONDS;
         break;
     case SETTING_SECONDS:
-        *(int *)place = (int)(nanoseconds_of(value) / NANOSECONDS);
+        *(int *)place = (int)(setting_nanoseconds(value) / NANOSECONDS);
         break;
     case SETTING_CLUSTER_CIDR:
     case SETTING_NODE_PORTS:

@@ -129,4 +129,12 @@ struct http_port *http_port_open(struct http_ports *ports, const struct listen_a
 /** Closes the socket and all its connections, or stops waiting. NULL is fine. */
 void http_port_close(struct http_port *port);
 
+/* ---- for http_ports.c ---- */
+
+/** Listens at its address and answers requests. -1: it cannot be bound, say. */
+int http_port_start(struct http_port *port, struct error *err);
+
+/** Closes what that opened. */
+void http_port_stop(struct http_port *port);
+
 #endif

@@ -289,31 +289,3 @@ bool ruleset_is_reading(const struct ruleset *rs)
 {
     return rs->adoption.state != ADOPTION_LOOK;
 }
-
-/* ---- rules ---- */
-
-int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
-                         struct error *err)
-{
-    int result = rules_repair(rs, socket, done, err);
-    rs->repaired += done->bytes;
-    if (done->bytes > 0)
-        log_found(rs, "rewrote rules that differed from the desired ones", 0);
-    return result;
-}
-
-int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
-                            struct error *err)
-{
-    bool ours = false;
-    struct rules_repaired done = {.bytes = 0};
-    *repaired = false;
-    if (ruleset_claim(rs, socket, &ours, err))
-        return -1;
-    if (!ours)
-        return 0;
-    const int result = rules_repair(rs, socket, &done, err);
-    instances_clear(&rs->instances); /* the applied state is read back later */
-    *repaired = done.bytes > 0;
-    return result;
-}

@@ -72,22 +72,6 @@ enum adoption_result ruleset_adopt(struct ruleset *rs, struct nft_socket *socket
 /** Whether that has begun and goes on. */
 bool ruleset_is_reading(const struct ruleset *rs);
 
-/** Calls rules_repair(), logs the result and records it for the next commit. */
-int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
-                         struct error *err);
-
-/**
- * Repairs the chains, rules and verdicts of a table from the previous process in one transaction,
- * while its desired elements are unknown: another program's change might block access to the API
- * server. Elements and packets' records stay. Leaves alone tables of other layouts and those owned
- * by another program; claims a table that can be owned. For a ruleset that has not read the kernel
- * yet.
- * @repaired  whether something was wrong
- * -1: nothing changed; the error has the reason
- */
-int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
-                            struct error *err);
-
 /* ---- claim.c ---- */
 
 /** Looks for a table: whether there is one, and whether it is like ours. That one is claimed if it

@@ -110,7 +110,23 @@ bool ruleset_has_previous(const struct ruleset *rs, struct nft_socket *socket)
     return !known || (state.exists && (counted ? count > 0 : any));
 }
 
-/* ---- ruleset_withdraw() ---- */
+/* ---- while it stays active ---- */
+
+int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
+                            struct error *err)
+{
+    bool ours = false;
+    struct rules_repaired done = {.bytes = 0};
+    *repaired = false;
+    if (ruleset_claim(rs, socket, &ours, err))
+        return -1;
+    if (!ours)
+        return 0;
+    const int result = rules_repair(rs, socket, &done, err);
+    instances_clear(&rs->instances); /* the applied state is read back later */
+    *repaired = done.bytes > 0;
+    return result;
+}
 
 /* Deletes the element that packets to @frontend look up first. */
 static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket,

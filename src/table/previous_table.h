@@ -18,6 +18,18 @@
 void ruleset_add_shadow_chains(const struct ruleset *ruleset, struct nft_socket *socket);
 
 /**
+ * Repairs the chains, rules and verdicts of a table from the previous process in one transaction,
+ * while its desired elements are unknown: another program's change might block access to the API
+ * server. Elements and packets' records stay. Leaves alone tables of other layouts and those owned
+ * by another program; claims a table that can be owned. For a ruleset that has not read the kernel
+ * yet.
+ * @repaired  whether something was wrong
+ * -1: nothing changed; the error has the reason
+ */
+int ruleset_repair_previous(struct ruleset *ruleset, struct nft_socket *socket, bool *repaired,
+                            struct error *err);
+
+/**
  * While the desired state is unknown: makes a table of our layout leave packets to @frontend alone,
  * in one transaction, unless its address is a cluster IP there. Elements that become unreachable
  * are left to the first commit. Leaves other tables, and those owned by another program, as they

@@ -422,6 +422,19 @@ int rules_repair(struct ruleset *rs, struct nft_socket *socket, struct rules_rep
     return result;
 }
 
+int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
+                         struct error *err)
+{
+    static const char text[] = "family=%s rewrote rules that differed from the desired ones";
+    const int result = rules_repair(rs, socket, done, err);
+    rs->repaired += done->bytes;
+    if (done->bytes > 0 && !rs->adopted)
+        log_info("table", text, nft_family_name(rs->family));
+    else if (done->bytes > 0)
+        log_debug(2, "table", text, nft_family_name(rs->family));
+    return result;
+}
+
 int rules_check(const struct ruleset *rs, struct nft_socket *socket, bool *are_same,
                 struct error *err)
 {

@@ -44,4 +44,8 @@ struct rules_repaired {
 int rules_repair(struct ruleset *ruleset, struct nft_socket *socket, struct rules_repaired *done,
                  struct error *err);
 
+/** The same for a table that is known: logs a repair, and counts it for the next commit. */
+int ruleset_repair_rules(struct ruleset *ruleset, struct nft_socket *socket,
+                         struct rules_repaired *done, struct error *err);
+
 #endif

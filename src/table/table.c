@@ -20,8 +20,8 @@
 #define KEEP_PAUSE 0.1
 /* A sync, from the first reading or commit for it to its success or failure. */
 struct attempt {
-    bool reads;               /* the table was, or is being, read for it */
-    double spent;             /* seconds, reading included */
+    bool reads;   /* the table was, or is being, read for it */
+    double spent; /* seconds, reading included */
     struct commit_stats sent;
 };
 

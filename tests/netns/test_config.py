@@ -220,7 +220,7 @@ def test_init_only_sets_conntrack(namespace):
     with namespace.inside():
         assert pathlib.Path(timeout).read_text() == "77\n"
     assert f"file={timeout} value=77: set" in done.stderr
-    assert "all settings of this host are as desired" in done.stderr
+    assert "all conntrack settings of this host are as desired" in done.stderr
 
 
 def test_init_only_without_privilege(namespace):

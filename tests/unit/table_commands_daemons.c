@@ -2,6 +2,8 @@
 /* Commands of cases about a table: daemons that start, and run at the same time. */
 #include "table_commands.h"
 
+#include "table/previous_table.h"
+
 static struct ruleset *daemons[3]; /* that are not the one of now */
 static size_t daemon_now;
 static unsigned names_asked;

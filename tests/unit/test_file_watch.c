@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What counts as an edit of the configuration file, and when a file that is waited for is complete.
  * Cases are in cases/file_watch. */
-#include "daemon.h"
+#include "kube-nftd/host.h"
 #include "script.h"
 
 #include <sys/stat.h>

@@ -8,6 +8,7 @@
 #include "table_model.h"
 
 #include "table/audit.h"
+#include "table/previous_table.h"
 
 /* One of all kinds of frontends; the first is asked for packets. */
 static const char *const wishes[] = {
