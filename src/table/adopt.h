@@ -46,8 +46,9 @@ struct adoption {
     struct walk walk;     /* its work is that of the present piece, see ADOPTION_PIECE */
     /* Of the set being read. */
     size_t recorded, repeated; /* elements read first, and again */
-    VEC(struct entry *) sent;  /* frontends of the present piece that are sent instead */
-    unsigned rejections;       /* of what was sent */
+    size_t next;              /* entry whose elements are looked up: quarantined, then dirty ones */
+    VEC(struct entry *) sent; /* frontends of the present piece that are sent instead */
+    unsigned rejections;      /* of what was sent */
 };
 
 /* Work of a piece: some milliseconds, for which the rest of the loop waits. The unit is an element

@@ -4,6 +4,9 @@
 /* After each piece, the audit pauses this many times as long. */
 #define SHARE 200.0
 
+/* Buckets of entries looked at in a piece. */
+#define BUCKETS_MOST 128
+
 /* Limit at a time; a later audit finds the rest. */
 #define MOST_RECHECKS 900
 
@@ -114,15 +117,29 @@ static uint64_t count_applied(void *ctx, enum table_set set)
     return n;
 }
 
-static void ask_applied(void *ctx, struct entry *entry)
+static void ask_entry(void *ctx, void *item)
 {
     struct audit *audit = ctx;
+    const struct entry *entry = item;
     const enum table_set set = audit->walk.set;
     for (uint32_t i = 0; is_in(set, entry) && i < entry_keys(set, entry); i++) {
         const struct key key = entry_key(set, entry, i);
         if (entry_has(set, entry, i))
             walk_ask(&audit->walk, &key);
     }
+}
+
+static bool ask_applied(void *ctx)
+{
+    struct audit *audit = ctx;
+    const struct hash_table *entries = ruleset_entries(audit->ruleset, audit->walk.set);
+    for (unsigned left = BUCKETS_MOST; left > 0 && walk_asked(&audit->walk) < NFT_KEYS_MOST;
+         left--) {
+        audit->cursor = hash_table_scan(entries, audit->cursor, ask_entry, audit);
+        if (audit->cursor == 0)
+            return false;
+    }
+    return true;
 }
 
 /* Commits go on, so what was seen says nothing; a dump is read to its end. */
@@ -144,6 +161,7 @@ static void begin_set(struct audit *audit, enum table_set set)
     audit->walk.ops = &ops;
     audit->walk.ctx = audit;
     walk_begin(&audit->walk, set);
+    audit->cursor = 0;
     vec_free(&audit->seen);
 }
 

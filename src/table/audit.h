@@ -14,6 +14,7 @@
 struct audit {
     struct ruleset *ruleset;
     struct walk walk;
+    size_t cursor;      /* of the entries whose elements are looked up */
     VEC(uint32_t) seen; /* bits for the elements of entries, at entry->seen - 1 */
     double due;         /* time of the next piece; clock_monotonic; 0: not started */
     double seconds;     /* CPU time used */

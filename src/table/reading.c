@@ -11,9 +11,14 @@
 
 /* ---- frontends that are sent ---- */
 
-/* Of what is sent in a step, the kernel may reject some; of such steps, so many. */
-#define SENT_WORK 48
+/* Sent in a transaction, below LARGE_BATCH bytes; of these, the kernel may reject some. */
+#define SENT_MOST 448
 #define REJECTIONS_MOST 8
+
+/* Work (see ADOPTION_PIECE) of each, and of an entry that is looked at; entries in a piece. */
+#define SENT_WORK 48
+#define ENTRY_WORK 4
+#define ENTRIES_MOST 1024
 
 /* Whether the element of a frontend may be sent unread: another one of its service port and class
  * leads where it should lead, so all that packets meet there is in place. Not with source ranges,
@@ -95,21 +100,46 @@ static uint64_t known(void *ctx, enum table_set set)
     return n;
 }
 
-static void ask(void *ctx, struct entry *entry)
+/* The keys that @entry should have in the set. */
+static void ask_entry(struct adoption *a, struct entry *entry)
 {
-    struct ruleset *rs = ctx;
-    struct adoption *a = &rs->adoption;
     const enum table_set set = a->walk.set;
-    const bool is_port = entry->kind == ENTRY_PORT;
-    if (!is_port && is_sent(a, as_frontend(entry))) {
+    const bool slots = set_owner(set) == OWNER_SLOTS;
+    if (entry->kind != (slots ? ENTRY_PORT : ENTRY_FRONTEND))
+        return;
+    if (!slots && is_sent(a, as_frontend(entry))) {
         vec_push(&a->sent, entry);
         return;
     }
-    const uint32_t n = is_port ? port_count(as_port(entry), part_of_set(set)) : entry->desired;
+    const uint32_t n = slots ? port_count(as_port(entry), part_of_set(set)) : entry->desired;
     for (uint32_t i = 0; i < n; i++) {
         const struct key key = entry_key(set, entry, i);
         walk_ask(&a->walk, &key);
     }
+}
+
+/* While nothing is applied, all entries are dirty, unless they are quarantined. */
+static struct entry *entry_at(const struct ruleset *rs, size_t at)
+{
+    const size_t quarantined = rs->quarantine.all.n;
+    if (at < quarantined)
+        return rs->quarantine.all.v[at].entry;
+    return at - quarantined < rs->dirty.n ? rs->dirty.v[at - quarantined] : NULL;
+}
+
+static bool ask(void *ctx)
+{
+    struct ruleset *rs = ctx;
+    struct adoption *a = &rs->adoption;
+    struct entry *entry = entry_at(rs, a->next);
+    for (unsigned left = ENTRIES_MOST;
+         entry && left > 0 && a->sent.n < SENT_MOST && walk_asked(&a->walk) < NFT_KEYS_MOST;
+         left--) {
+        ask_entry(a, entry);
+        a->walk.work += ENTRY_WORK;
+        entry = entry_at(rs, ++a->next);
+    }
+    return entry != NULL;
 }
 
 static uint64_t recorded(void *ctx, enum table_set set)
@@ -149,7 +179,7 @@ static void take_read_element(void *ctx, const struct nft_element *from)
 static void begin_set(struct adoption *a, enum table_set set)
 {
     walk_begin(&a->walk, set);
-    a->recorded = a->repeated = 0;
+    a->recorded = a->repeated = a->next = 0;
     a->rejections = 0;
 }
 

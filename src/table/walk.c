@@ -8,13 +8,9 @@
 /* Number of elements at which a dump takes as long as reading as many by key. */
 #define DUMP_MOST 65536
 
-/* Work (see ADOPTION_PIECE) of a request, of a key in one, and of an entry that is looked at. */
+/* Work (see ADOPTION_PIECE) of a request, and of a key in one. */
 #define REQUEST_WORK 256
 #define KEY_WORK 128
-#define ENTRY_WORK 4
-
-/* Buckets of entries looked at in a piece. */
-#define BUCKETS_MOST 128
 
 #define SHORTEST_REST 0.001
 
@@ -36,7 +32,7 @@ void walk_begin(struct walk *walk, enum table_set set)
     vec_free(&walk->keys);
     walk->set = set;
     walk->state = WALK_COUNT;
-    walk->cursor = walk->at = walk->dumped = 0;
+    walk->at = walk->dumped = 0;
     walk->all_asked = false;
 }
 
@@ -79,33 +75,16 @@ void walk_ask(struct walk *walk, const struct key *key)
     vec_append(&walk->keys, key->bytes, key->length);
 }
 
-static size_t keys_left(const struct walk *walk)
+size_t walk_asked(const struct walk *walk)
 {
     return walk->keys.n == 0 ? 0 : (walk->keys.n - walk->at) / walk->key_length;
-}
-
-static void ask_entry(void *ctx, void *item)
-{
-    struct walk *walk = ctx;
-    walk->work += ENTRY_WORK;
-    walk->ops->ask(walk->ctx, item);
-}
-
-static void ask_some(struct walk *walk, const struct ruleset *rs)
-{
-    for (size_t left = BUCKETS_MOST;
-         left > 0 && !walk->all_asked && keys_left(walk) < NFT_KEYS_MOST; left--) {
-        walk->cursor =
-            hash_table_scan(ruleset_entries(rs, walk->set), walk->cursor, ask_entry, walk);
-        walk->all_asked = walk->cursor == 0;
-    }
 }
 
 /* Looks up a request's keys. The kernel stops at a missing element. */
 static int look_up(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
                    struct error *err)
 {
-    const size_t left = keys_left(walk);
+    const size_t left = walk_asked(walk);
     struct nft_keys keys = {walk->keys.v + walk->at, walk->key_length,
                             left < NFT_KEYS_MOST ? left : NFT_KEYS_MOST};
     walk->work += REQUEST_WORK + KEY_WORK * keys.n;
@@ -134,8 +113,9 @@ static bool has_all(const struct walk *walk)
 static enum walk_result by_keys(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
                                 struct error *err)
 {
-    if (!walk->all_asked || keys_left(walk) > 0) {
-        ask_some(walk, rs);
+    if (!walk->all_asked || walk_asked(walk) > 0) {
+        if (!walk->all_asked && walk_asked(walk) < NFT_KEYS_MOST)
+            walk->all_asked = !walk->ops->ask(walk->ctx);
         return look_up(walk, rs, socket, err) ? WALK_FAILED : WALK_GOES_ON;
     }
     if (count_elements(walk, rs, socket, err))

@@ -27,8 +27,9 @@ struct walk;
 struct walk_ops {
     /* How many elements of the set are known by their keys; 0: not all of them can be. */
     uint64_t (*known)(void *ctx, enum table_set set);
-    /* Calls walk_ask() for each of these that belongs to @entry. */
-    void (*ask)(void *ctx, struct entry *entry);
+    /* Calls walk_ask() for the next of these; looks at so many entries as take a piece's time.
+     * False if these were the last ones. */
+    bool (*ask)(void *ctx);
     nft_element_fn take; /* of each element that is there; some may come twice. Of ranges, both ends
                             are the key */
     /* How many elements of the set are accounted for. If the kernel has as many, it has no others.
@@ -45,9 +46,8 @@ struct walk {
     bool counted;        /* the kernel reports the number of elements: */
     uint32_t count;      /* at the beginning, and at the end of KEYS */
     uint32_t generation; /* otherwise, of the ruleset at the beginning */
-    size_t cursor;       /* KEYS: next entries */
-    bool all_asked;
-    VEC(uint8_t) keys; /* not looked up yet, from byte @at on */
+    bool all_asked;      /* KEYS */
+    VEC(uint8_t) keys;   /* not looked up yet, from byte @at on */
     size_t at, key_length;
     struct element_dump *dump;
     size_t dumped;                /* elements */
@@ -78,6 +78,9 @@ enum walk_result walk_step(struct walk *walk, struct ruleset *rs, struct nft_soc
 
 /** Looks @key up, too. While ops->ask runs, or before the next step in KEYS. */
 void walk_ask(struct walk *walk, const struct key *key);
+
+/** How many keys are still to be looked up: a request has NFT_KEYS_MOST. */
+size_t walk_asked(const struct walk *walk);
 
 /** The order of sets: the values that lead to a service port come before its slots, and what is
  * known of affinity records first, since ports take numbers when their frontends are read.
