@@ -119,12 +119,18 @@ static bool one_grows(void)
     return false;
 }
 
+/* Whether what can wait goes on in the next turn. */
+static bool in_portions(void)
+{
+    return config.portion || config.rulesets[0].portion;
+}
+
 static double turn(void)
 {
     fake_kernel_set_time(now);
     double next = proxy_sync(proxy, kernel, now);
     more = next == now;
-    ck_assert(next == 0 || next > now || (more && (config.portion || one_grows())));
+    ck_assert(next == 0 || next > now || (more && (in_portions() || one_grows())));
     return next;
 }
 
@@ -596,8 +602,11 @@ static void live_through(int which)
     owned = which % 7 == 6;
     has_server = which % 8 == 2 || which % 8 == 5;
     config.portion = which % 5 < 3 ? (size_t[]){0, 2, 20}[which % 5] : 0;
-    for (int i = 0; i < FAMILY_COUNT; i++)
+    for (int i = 0; i < FAMILY_COUNT; i++) {
         config.rulesets[i].most_added = (unsigned)which % 4;
+        config.rulesets[i].portion = (unsigned)which / 16 % 2 * 7;
+        config.rulesets[i].dump_most = (unsigned)which / 4 % 2;
+    }
     fake_kernel_cut(in_pieces);
     fake_kernel_exchange();
     fake_kernel_cut(in_pieces);
