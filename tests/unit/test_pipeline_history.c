@@ -604,8 +604,8 @@ static void live_through(int which)
     config.portion = which % 5 < 3 ? (size_t[]){0, 2, 20}[which % 5] : 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         config.rulesets[i].most_added = (unsigned)which % 4;
-        config.rulesets[i].portion = (unsigned)which / 16 % 2 * 7;
-        config.rulesets[i].dump_most = (unsigned)which / 4 % 2;
+        config.rulesets[i].portion = (unsigned)which % 2 * 7;
+        config.rulesets[i].dump_most = (unsigned)which / 2 % 2;
     }
     fake_kernel_cut(in_pieces);
     fake_kernel_exchange();
