@@ -454,7 +454,7 @@ static void change_rules(enum family family)
     else if (fake_kernel_comment(family))
         fake_kernel_set_comment(family, "somebody else's");
     proxy_foreign_change(proxy, &change);
-    fake_kernel_half_told(config.portion > 0); /* when it is made again */
+    fake_kernel_half_told(config.portion > 0);
 }
 
 /* Seen at once, or that something was missed. */
@@ -611,6 +611,7 @@ static void live_through(int which)
     fake_kernel_exchange();
     fake_kernel_cut(in_pieces);
     choose_settings();
+    fake_kernel_half_told(config.portion > 0);
     start();
     for (int i = 0, n = unit_steps(STEPS); i < n; i++)
         step();
