@@ -80,6 +80,13 @@ static bool leads_by_element(const struct port_entry *port, enum port_part which
     return port->led.to[which] > (which == PART_ALL ? port->led.counted : 0);
 }
 
+/* Whether some lead there in the kernel without a backend. */
+static bool is_led_in_vain(const struct port_entry *port, enum port_part which)
+{
+    return leads_by_element(port, which) ? !element_count(port, which)
+                                         : port->led.to[which] > 0 && !port_count(port, which);
+}
+
 /* Nobody asks for it any more. */
 static bool element_is_left(const struct port_entry *port, enum port_part which)
 {
@@ -122,7 +129,7 @@ static uint32_t desired_reject(const struct port_entry *port, enum table_set set
     if (set == SET_REJECTED && none_is_kept(port))
         return port_applied(port, set);
     for (enum port_part which = 0; which < PARTS; which++)
-        if (port->led.to[which] > 0 && !port_needs(port, which) && !port_count(port, which) &&
+        if (is_led_in_vain(port, which) && !port_needs(port, which) &&
             (set == SET_REJECTED || which == PART_LOCAL))
             return port_applied(port, set);
     return 0;

@@ -95,7 +95,7 @@ void port_keep_affinity(struct ruleset *rs, struct port_entry *port)
         return;
     for (enum port_part which = 0; which < PARTS; which++) {
         const struct slot_table *slots = port_slots(port, which);
-        const uint32_t n = port_count(port, which);
+        const uint32_t n = low_of_value(entry_applied(set_of_count(which), &port->entry));
         if (slots)
             applied[which] =
                 (struct backends){slots->slots, n < slots->n_slots ? n : slots->n_slots};

@@ -142,7 +142,8 @@ static int cut_batch(struct nft_batch *batch, struct error *err)
     for (size_t i = 0; result == 0 && from < batch->used; i++) {
         size_t to = i < batch->cuts.n ? batch->cuts.v[i] : batch->used;
         result = transaction(batch, from, to, err);
-        fake_watch_piece(&watch, table, to - from == batch->used, violated);
+        if (result == 0)
+            fake_watch_piece(&watch, table, to - from == batch->used, violated);
         from = to;
     }
     fake_watch_end(&watch, table, result == 0, violated);

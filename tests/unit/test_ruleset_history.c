@@ -574,7 +574,7 @@ static void damage(void)
 static void restart_somehow(void)
 {
     may_be_replaced = may_be_replaced && !ruleset_knows_kernel(ruleset);
-    if (!rejects && below(4) == 0) {
+    if (below(4) == 0) {
         damage();
         may_be_replaced = true;
     }
