@@ -300,11 +300,21 @@ static void compare_with_another(bool sizes_too)
     free(there);
 }
 
+/* Whatever the table's own audit has seen of a set: it may be in the middle of one. */
+static void forget_seen(const struct ruleset *ruleset)
+{
+    static const enum table_set sets[] = {SET_SERVICES, SET_PORTS, SET_CLUSTER_IPS};
+    for (int i = 0; i < COUNT(sets); i++)
+        hash_table_each (ruleset_entries(ruleset, sets[i]), struct entry, entry)
+            entry->seen = 0;
+}
+
 /* Compares what is believed of a table with what the kernel lists. */
 static void look_through(enum family family)
 {
     struct audit audit = {.due = 0};
     bool found = false;
+    forget_seen(ruleset_of(family));
     double at = audit_step(&audit, ruleset_of(family), kernel, 1, now, &found);
     while (audit.ended == 0)
         at = audit_step(&audit, ruleset_of(family), kernel, 1, at, &found);
