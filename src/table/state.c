@@ -77,6 +77,7 @@ void ruleset_free(struct ruleset *rs)
         return;
     reading_stop(rs);
     quarantine_free(rs);
+    portions_end(rs);
     hash_table_each (&rs->frontends, struct entry, frontend)
         ruleset_free_entry(rs, frontend);
     hash_table_each (&rs->ports, struct entry, port)
@@ -86,7 +87,6 @@ void ruleset_free(struct ruleset *rs)
         ruleset_free_entry(rs, plain);
     vec_free(&rs->lists.unused);
     vec_free(&rs->dirty);
-    portions_end(rs);
     vec_free(&rs->differences);
     vec_free(&rs->steps);
     vec_free(&rs->rechecks);
