@@ -85,6 +85,8 @@ static int look_up(struct walk *walk, struct ruleset *rs, struct nft_socket *soc
                    struct error *err)
 {
     const size_t left = walk_asked(walk);
+    if (left == 0)
+        return 0;
     struct nft_keys keys = {walk->keys.v + walk->at, walk->key_length,
                             left < NFT_KEYS_MOST ? left : NFT_KEYS_MOST};
     walk->work += REQUEST_WORK + KEY_WORK * keys.n;
