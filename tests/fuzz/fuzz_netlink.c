@@ -174,7 +174,8 @@ static int read_back(struct nft_socket *nft, bool by_keys, struct error *err)
     const struct ruleset_config config = {.mark = 0x4000, .dump_most = by_keys};
     struct ruleset *rs = ruleset_new(FAMILY_IPV4, &config, err);
     int result = 0;
-    rs->adoption.state = ADOPTION_COUNT;
+    rs->adoption.state = ADOPTION_ELEMENTS;
+    reading_begin(rs);
     while (result == 0 && rs->adoption.state != ADOPTION_RULES && answers.left > 0)
         result = reading_step(rs, nft, err);
     ruleset_free(rs);
