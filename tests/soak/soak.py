@@ -4,6 +4,7 @@
 import collections
 import contextlib
 import http.client
+import math
 import os
 import pathlib
 import random
@@ -24,6 +25,7 @@ import world  # noqa: E402
 
 # Freed memory is not kept for long, so what is resident says something of what is in use.
 ASAN_OPTIONS = "quarantine_size_mb=1:thread_local_quarantine_size_kb=64"
+AUDIT_SECONDS = 20.0  # both families' audits end meanwhile, once at least
 QUIET = 150.0  # seconds for the table to become right: back-off may take 60 of them, a loaded machine some more
 FLAG_SETS = (
     ("--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48"),
@@ -368,17 +370,20 @@ class Soak:
 
     def descriptors(self):
         """How many there are when nothing is on its way, without connections to the server, in whatever state: how
-        many of those are kept depends on how the last ones ended."""
-        counts = []
-        for _ in range(10):
+        many of those are kept depends on how the last ones ended. An audit has a socket of its own, and takes some
+        seconds: more than before are looked at again until it must have ended."""
+        before = [sample[2] for sample in self.life.samples]
+        deadline = time.monotonic() + (AUDIT_SECONDS if before else 0.5)
+        fewest = math.inf
+        while time.monotonic() < deadline and not (before and fewest <= min(before)):
             here = self.life.sockets()
             held = self.life.descriptors()
             to_server = [name for name in held if here.get(name, (0, 0))[1] == self.server.port]
             if len(to_server) > CONNECTIONS:
                 raise Failed(f"{len(to_server)} connections to the server")
-            counts.append(len(held) - len(to_server))
+            fewest = min(fewest, len(held) - len(to_server))
             time.sleep(0.05)
-        return min(counts)
+        return fewest
 
     def check_samples(self, tolerance):
         """Memory and descriptors of the last life, from the second sample on: two churns have touched what is
