@@ -157,8 +157,7 @@ static bool take_datagram(struct table_monitor *m)
 
 static void take_all(struct table_monitor *m)
 {
-    if (m->missed) { /* treated as events of a finished transaction that were lost, whoever is next
-                      */
+    if (m->missed) { /* as events that were lost; no program that comes next has made them */
         m->missed = false;
         m->waited = true;
         report_lost(m);
