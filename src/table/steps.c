@@ -10,7 +10,8 @@ static uint32_t most(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-bool port_is_left(const struct port_entry *port, enum port_part which)
+/* Neither needed nor led to: a trim deletes it. */
+static bool is_left(const struct port_entry *port, enum port_part which)
 {
     return port_count(port, which) && !port_needs(port, which) && port->led.to[which] == 0;
 }
@@ -19,7 +20,7 @@ bool port_is_left(const struct port_entry *port, enum port_part which)
 static uint32_t unreached_slots(const struct port_entry *port, enum port_part which)
 {
     const struct slot_table *slots = port_slots(port, which);
-    uint32_t reached = port_is_left(port, which) ? 0 : port_count(port, which);
+    uint32_t reached = is_left(port, which) ? 0 : port_count(port, which);
     if (!slots)
         return 0;
     if (slots->change || port_needs(port, which))
@@ -48,7 +49,8 @@ struct slot_range port_emptied_slots(const struct port_entry *port, enum port_pa
     return emptied;
 }
 
-size_t port_leftovers(const struct port_entry *port)
+/* The elements that trims have to delete. */
+static size_t leftovers(const struct port_entry *port)
 {
     const bool gives_up_numbers = port->affinity && !port_is_affine(port);
     return unreached_slots(port, PART_ALL) + unreached_slots(port, PART_LOCAL) +
@@ -73,7 +75,8 @@ bool port_grows(const struct port_entry *port)
     return grows && !port->entry.quarantined;
 }
 
-size_t ruleset_begin_growth(struct ruleset *rs, struct port_entry *port, size_t most)
+/* Adds some of the missing slots, of up to @most elements. Returns how many elements. */
+static size_t begin_growth(struct ruleset *rs, struct port_entry *port, size_t most)
 {
     size_t n = 0;
     for (enum port_part which = 0; which < PARTS; which++)
@@ -88,10 +91,11 @@ static uint32_t take(uint32_t *from, size_t most)
     return n;
 }
 
-size_t ruleset_begin_trim(struct ruleset *rs, struct port_entry *port, uint32_t most)
+/* Deletes up to @most of these, beside the few that are not of backends. Returns how many. */
+static size_t begin_trim(struct ruleset *rs, struct port_entry *port, uint32_t most)
 {
     uint32_t left = most;
-    if (port_leftovers(port) > 0 && left > 0)
+    if (leftovers(port) > 0 && left > 0)
         left--; /* for the elements of the service port itself */
     for (enum port_part which = 0; which < PARTS; which++) {
         struct slot_table *slots = port_slots(port, which);
@@ -136,10 +140,10 @@ static size_t begin_step(struct ruleset *rs, struct port_entry *port, size_t mos
     ruleset_mark_dirty(rs, &port->entry);
     if (!port->entry.dirty)
         return 0;
-    const size_t n = ruleset_begin_growth(rs, port, most);
+    const size_t n = begin_growth(rs, port, most);
     port->trimmed = !changes && n == 0;
     port->entry.trim = can_trim(port, now);
-    return port->entry.trim ? n + ruleset_begin_trim(rs, port, (uint32_t)(most - n)) : n;
+    return port->entry.trim ? n + begin_trim(rs, port, (uint32_t)(most - n)) : n;
 }
 
 /* Trims commit at most once per RULESET_TRIM_DELAY, but what is left after a piece goes on in the
@@ -183,7 +187,7 @@ void steps_finish(struct ruleset *rs, struct port_entry *port, bool goes_on, dou
     rs->growing = rs->growing || grows;
     if (!goes_on)
         port->shrunk_at = now;
-    if (grows || port_leftovers(port) > 0) {
+    if (grows || leftovers(port) > 0) {
         queue_step(rs, port);
         if (step_is_due(port, now))
             rs->step_time = now;

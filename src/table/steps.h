@@ -10,9 +10,6 @@
 
 struct ruleset;
 
-/** Whether a part is neither needed nor led to: a trim deletes it. */
-bool port_is_left(const struct port_entry *port, enum port_part which);
-
 /** How many slots of a part remain after this commit. */
 uint32_t port_kept_slots(const struct port_entry *port, enum port_part which);
 
@@ -26,16 +23,6 @@ size_t port_slot_elements(const struct port_entry *port);
 /** Whether @port gets further slots in later commits: it has the first of those that are desired.
  */
 bool port_grows(const struct port_entry *port);
-
-/** Plans to add some of these slots, of up to @most elements. Returns how many elements. */
-size_t ruleset_begin_growth(struct ruleset *rs, struct port_entry *port, size_t most);
-
-/** The number of elements of @port that trims have to delete. */
-size_t port_leftovers(const struct port_entry *port);
-
-/** Plans to delete up to @most of these, beside the few that are not of backends. Returns how many.
- */
-size_t ruleset_begin_trim(struct ruleset *rs, struct port_entry *port, uint32_t most);
 
 /** Marks service ports dirty whose steps are due, for a portion. */
 void steps_begin(struct ruleset *rs, double now);

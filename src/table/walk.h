@@ -66,12 +66,6 @@ enum walk_result {
 /** Begins with @set; frees what an earlier reading holds. */
 void walk_begin(struct walk *walk, enum table_set set);
 
-/** Frees what it holds. */
-static inline void walk_stop(struct walk *walk)
-{
-    walk_begin(walk, walk->set);
-}
-
 /** The next piece: some tenths of a millisecond in a small set. */
 enum walk_result walk_step(struct walk *walk, struct ruleset *rs, struct nft_socket *socket,
                            struct error *err);
