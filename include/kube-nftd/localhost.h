@@ -42,9 +42,10 @@ bool localhost_is_address(enum family family, const struct address *address);
 void localhost_set_port(struct localhost *localhost, uint32_t id, const struct backend *backends,
                         size_t n, uint32_t affinity_timeout);
 
-/** Applies @n changes (copied) to these endpoints: see struct port_route_change. */
+/** Applies the changes (copied) to these endpoints, which are those of @set: sorted, one of each.
+ */
 void localhost_change_port(struct localhost *localhost, uint32_t id,
-                           const struct backend_change *changes, size_t n);
+                           const backend_change_vec *changes, enum backend_set set);
 void localhost_remove_port(struct localhost *localhost, uint32_t id);
 
 /** Listens at the NodePort @number for the service port with @id, while that has endpoints; or no

@@ -201,12 +201,39 @@ static inline bool backend_equal(const struct backend *a, const struct backend *
     return a->port == b->port && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
 }
 
-/* A backend comes to others, or goes from them. */
-struct backend_change {
-    struct backend backend;
-    bool comes;
+typedef VEC(struct backend) backend_vec;
+
+/* The sets of a service port's backends that one can be in; a bit each. */
+enum backend_set {
+    BACKENDS_CLUSTER = 1 << 0, /* for traffic policy Cluster, and the short-circuit under Local */
+    BACKENDS_LOCAL = 1 << 1,   /* for traffic policy Local */
+    BACKENDS_HAIRPIN = 1 << 2, /* on this node, and in one of the others */
 };
 
-typedef VEC(struct backend) backend_vec;
+/* The sets that a backend was in, and is in now: bits of enum backend_set. */
+struct backend_change {
+    struct backend backend;
+    uint8_t before, after;
+};
+
+typedef VEC(struct backend_change) backend_change_vec;
+
+static inline bool backend_comes(const struct backend_change *change, enum backend_set set)
+{
+    return ~change->before & change->after & set;
+}
+
+static inline bool backend_goes(const struct backend_change *change, enum backend_set set)
+{
+    return change->before & ~change->after & set;
+}
+
+/** How many backends come to a set, and go from it. */
+size_t backends_coming(const backend_change_vec *changes, enum backend_set set);
+size_t backends_going(const backend_change_vec *changes, enum backend_set set);
+
+/** Sorts the changes by backend, and makes those of each backend one, without the sets that it
+ * stays in. */
+void backend_changes_sum(backend_change_vec *changes);
 
 #endif

@@ -18,12 +18,6 @@
 
 /* ---- selection: which endpoints take new connections (docs/behaviour.md 3, KEP-1669) ---- */
 
-/* The sets an endpoint can be in; a bit each. */
-enum endpoint_set {
-    SET_CLUSTER = 1 << 0, /* for traffic policy Cluster, and the short-circuit under Local */
-    SET_LOCAL = 1 << 1,   /* for traffic policy Local */
-};
-
 /* This node. Names are interned: compare them with those of endpoints and hints by pointer. */
 struct location {
     const char *node_name;
@@ -66,8 +60,8 @@ struct selection {
     struct selection_basis basis;
     unsigned seen;       /* traits of endpoints (src/policy/state.h) */
     bool has_any;        /* an endpoint on some node can serve; if none can, traffic is rejected */
-    size_t cluster_size; /* endpoints with SET_CLUSTER */
-    size_t local_size;   /* endpoints with SET_LOCAL */
+    size_t cluster_size; /* endpoints with BACKENDS_CLUSTER */
+    size_t local_size;   /* endpoints with BACKENDS_LOCAL */
 };
 
 /**
@@ -168,7 +162,7 @@ struct selection_counts port_counts(const struct port_state *port);
  * False for @external if the port cannot be reached from outside. */
 bool only_local_endpoints(const struct port_state *port, bool external);
 
-/** Which sets the port's frontends need (docs/behaviour.md 3.2): bits of enum endpoint_set. */
+/** Which sets the port's frontends need (docs/behaviour.md 3.2): bits of enum backend_set. */
 uint8_t port_sets_needed(const struct port_state *port);
 
 /* The role of a frontend's address for the service port; a bit each, since it can have several. */

@@ -113,15 +113,6 @@ struct port_route {
     size_t n_sources;
 };
 
-/* Changes to the backends of a service port; the rest of it is unchanged. Several changes of one
- * backend alternate between adding and removing; the first one changes its current state. */
-struct port_route_change {
-    const struct backend_change *backends; /* of the Cluster set */
-    size_t n_backends;
-    const struct backend_change *local_backends;
-    size_t n_local;
-};
-
 struct ruleset;
 
 /** Sets the backends of the service port with @id (from routes) to those of @route (copied), for
@@ -129,13 +120,12 @@ struct ruleset;
 void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_route *route);
 
 /**
- * Applies a change to the backends last set for a service port. Costs as much as the change, plus
- * one scan of the applied backends. Returns false if the whole route must be set instead: at the
- * maximum number of backends, while the port waits for a commit, after the kernel rejected it, if
- * none were set, or if a removed backend is missing.
+ * Applies changes to the backends last set for a service port: sorted by backend, one of each.
+ * Costs as much as the changes, plus one scan of the applied backends. Returns false if the whole
+ * route must be set instead: at the maximum number of backends, while the port waits for a commit,
+ * after the kernel rejected it, if none were set, or if a removed backend is missing.
  */
-bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
-                         const struct port_route_change *change);
+bool ruleset_change_port(struct ruleset *ruleset, uint32_t id, const backend_change_vec *changes);
 
 /** Removes a service port. Its applied elements go with the last frontend that leads to it. */
 void ruleset_remove_port(struct ruleset *ruleset, uint32_t id);

@@ -23,7 +23,7 @@ static void set_port(struct proxy_thread *thread, const struct command *command)
 static void change_port(struct proxy_thread *thread, const struct command *command)
 {
     struct target *target = target_get(&thread->targets, command->id);
-    target_change(target, command->changes.v, command->changes.n);
+    target_change(target, &command->changes);
     listener_renew(target->listener);
 }
 
@@ -163,11 +163,15 @@ void localhost_set_port(struct localhost *localhost, uint32_t id, const struct b
 }
 
 void localhost_change_port(struct localhost *localhost, uint32_t id,
-                           const struct backend_change *changes, size_t n)
+                           const backend_change_vec *changes, enum backend_set set)
 {
     struct command command = {.kind = CHANGE_PORT, .id = id};
-    vec_append(&command.changes, changes, n);
-    if (n > 0)
+    vec_each (changes, change)
+        if (backend_comes(change, set) || backend_goes(change, set))
+            vec_push(&command.changes,
+                     (struct backend_change){change->backend, change->before & set,
+                                             change->after & set});
+    if (command.changes.n > 0)
         post(localhost, &command);
 }
 

@@ -43,7 +43,8 @@ void target_free(struct targets *targets, struct target *target);
  * same. */
 void target_set(struct target *target, backend_vec backends, uint32_t affinity_timeout);
 
-void target_change(struct target *target, const struct backend_change *changes, size_t n);
+/** Each of the changes, which are sorted, is of another endpoint, which comes or goes. */
+void target_change(struct target *target, const backend_change_vec *changes);
 
 /** Picks the endpoint of a new connection at @now, but not @failed (NULL: any). False if there is
  * none. */
@@ -125,8 +126,8 @@ struct command {
     uint16_t number;
     enum family family;
     uint32_t affinity_timeout;
-    backend_vec backends; /* SET_PORT */
-    VEC(struct backend_change) changes;
+    backend_vec backends;       /* SET_PORT */
+    backend_change_vec changes; /* CHANGE_PORT */
 };
 
 /* For the log, which belongs to the main loop. */

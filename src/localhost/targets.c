@@ -51,58 +51,21 @@ void target_set(struct target *target, backend_vec backends, uint32_t affinity_t
     target->affinity_timeout = affinity_timeout;
 }
 
-/* A change and its place among all. */
-struct placed {
-    struct backend_change change;
-    size_t place;
-};
-
-static int compare_placed(const void *a, const void *b)
-{
-    const struct placed *p = a, *q = b;
-    const int order = backend_compare(&p->change.backend, &q->change.backend);
-    return order ? order : (p->place > q->place) - (p->place < q->place);
-}
-
-static int compare_backends(const void *a, const void *b)
-{
-    return backend_compare(&((const struct placed *)a)->change.backend,
-                           &((const struct placed *)b)->change.backend);
-}
-
-/* Sorts the changes and keeps the last one of each backend. Returns their number. */
-static size_t reduce(struct placed *changes, size_t n)
-{
-    size_t kept = 0;
-    qsort(changes, n, sizeof(*changes), compare_placed);
-    for (size_t i = 0; i < n; i++)
-        if (i + 1 == n || compare_backends(&changes[i], &changes[i + 1]) != 0)
-            changes[kept++] = changes[i];
-    return kept;
-}
-
 /* One pass over the endpoints, however many changes there are. */
-void target_change(struct target *target, const struct backend_change *changes, size_t n)
+void target_change(struct target *target, const backend_change_vec *changes)
 {
-    struct placed *placed = xcalloc(n, sizeof(*placed));
     backend_vec *backends = &target->backends;
     size_t left = 0;
-    for (size_t i = 0; i < n; i++)
-        placed[i] = (struct placed){changes[i], i};
-    n = reduce(placed, n);
-    vec_each (backends, it) {
-        const struct placed key = {.change.backend = *it};
-        if (!bsearch(&key, placed, n, sizeof(*placed), compare_backends))
+    vec_each (backends, it)
+        if (!bsearch(it, changes->v, changes->n, sizeof(*changes->v), backend_compare))
             backends->v[left++] = *it;
-    }
     backends->n = left;
-    for (size_t i = 0; i < n; i++) {
-        if (placed[i].change.comes)
-            vec_push(backends, placed[i].change.backend);
-        else if (target->pinned && backend_equal(&target->pin, &placed[i].change.backend))
+    vec_each (changes, change) {
+        if (change->after)
+            vec_push(backends, change->backend);
+        else if (target->pinned && backend_equal(&target->pin, &change->backend))
             target->pinned = false;
     }
-    free(placed);
 }
 
 /* ---- choosing ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Addresses, CIDRs, address ranges, frontends and backends, and their text forms. */
+/* Addresses, CIDRs and address ranges, and their text forms. */
 #include "kube-nftd/base.h"
 #include "kube-nftd/net.h"
 
@@ -375,34 +375,4 @@ void ranges_normalize(enum family family, range_vec *ranges)
             before->last = range->last;
     }
     ranges->n = kept;
-}
-
-/* ---- frontends and backends ---- */
-
-_Static_assert(sizeof(struct frontend) == 20, "frontends are hashed as bytes");
-
-const char *backend_format(enum family family, const struct backend *backend,
-                           char out[BACKEND_TEXT_SIZE])
-{
-    char address[ADDRESS_TEXT_SIZE];
-    snprintf(out, BACKEND_TEXT_SIZE, family == FAMILY_IPV4 ? "%s:%u" : "[%s]:%u",
-             address_format(family, &backend->address, address), backend->port);
-    return out;
-}
-
-const char *frontend_format(const struct frontend *frontend, char out[FRONTEND_TEXT_SIZE])
-{
-    const struct backend place = {frontend->address, frontend->port};
-    char text[BACKEND_TEXT_SIZE];
-    snprintf(out, FRONTEND_TEXT_SIZE, "%s/%s",
-             backend_format((enum family)frontend->family, &place, text),
-             protocol_name(frontend->protocol));
-    return out;
-}
-
-int backend_compare(const void *a, const void *b)
-{
-    const struct backend *p = a, *q = b;
-    int order = memcmp(&p->address, &q->address, sizeof(p->address));
-    return order ? order : (int)p->port - (int)q->port;
 }

@@ -70,9 +70,9 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
     vec_each (&decision->endpoints, it) {
         const uint8_t sets = decision->sets.v[it - decision->endpoints.v] & needed;
         const struct backend backend = {it->address, it->port};
-        if (sets & SET_CLUSTER)
+        if (sets & BACKENDS_CLUSTER)
             vec_push(&decision->cluster, backend);
-        if (sets & SET_LOCAL)
+        if (sets & BACKENDS_LOCAL)
             vec_push(&decision->local, backend);
         if (sets && it->node_name && it->node_name == here->location.node_name)
             vec_push(&decision->hairpins, backend);
@@ -117,8 +117,8 @@ struct port_route decision_port_route(const struct decision *decision)
     return (struct port_route){
         .service_id = decision->port->owner->service->id,
         .has_any = decision->selection.has_any,
-        .needs_cluster = needed & SET_CLUSTER,
-        .needs_local = needed & SET_LOCAL,
+        .needs_cluster = needed & BACKENDS_CLUSTER,
+        .needs_local = needed & BACKENDS_LOCAL,
         .backends = decision->cluster.v,
         .n_backends = n < most ? n : most,
         .local_backends = decision->local.v,

@@ -6,7 +6,6 @@
 #include "state.h"
 
 #include <linux/in.h>
-#include <stdlib.h>
 
 /* At most about so many changed endpoints of a Service are looked at between two syncs when its
  * slices change; what is left is decided anew, within the budgets of syncs. */
@@ -52,15 +51,29 @@ static unsigned traits_of(const struct slice_endpoint *endpoint, const struct lo
                     : 0;
 }
 
-/* False if an endpoint is, or was, a service address. */
-static bool count_deltas(const struct policy *policy, const struct port_state *port,
-                         const endpoint_delta_vec *deltas, struct effect *effect)
+/* The sets that an endpoint with these traits is in, of those that are needed. */
+static uint8_t sets_of(unsigned traits, const struct selection_basis *basis, uint8_t needed)
+{
+    const uint8_t sets = selection_sets(traits, basis) & needed;
+    return sets && traits & TRAIT_LOCAL ? sets | BACKENDS_HAIRPIN : sets;
+}
+
+/* Counts the deltas, and adds what they change in the sets of @port, with the same @basis before
+ * and after, to its details. False if an endpoint is, or was, a service address. */
+static bool take_deltas(const struct policy *policy, struct port_state *port,
+                        const endpoint_delta_vec *deltas, const struct selection_basis *basis,
+                        struct effect *effect)
 {
     const struct location *here = &policy->here.location;
+    const uint8_t needed = port_sets_needed(port);
     vec_each (deltas, it) {
         if (service_addresses_concern(policy, (enum family)port->family, &it->backend.address))
             return false;
         const unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
+        const struct backend_change change = {it->backend, sets_of(before, basis, needed),
+                                              sets_of(after, basis, needed)};
+        if (change.before != change.after)
+            vec_push(&port_make_details(port)->changes, change);
         selection_count(&effect->counts, before, -1);
         selection_count(&effect->counts, after, 1);
         effect->comes_or_goes = effect->comes_or_goes || !it->before != !it->after;
@@ -80,31 +93,6 @@ static bool changes_flows(const struct policy *policy, const struct port_state *
            policy_cleans_flows(policy, (enum family)port->family, port->protocol);
 }
 
-static void add_change(backend_change_vec *changes, const struct backend *backend, bool before,
-                       bool after)
-{
-    if (before != after)
-        vec_push(changes, (struct backend_change){*backend, after});
-}
-
-/* Adds what changes in the sets of @port to its details. */
-static void add_changes(const struct policy *policy, struct port_state *port,
-                        const endpoint_delta_vec *deltas, const struct selection_basis *basis)
-{
-    const struct location *here = &policy->here.location;
-    const uint8_t needed = port_sets_needed(port);
-    struct port_details *details = port_make_details(port);
-    vec_each (deltas, it) {
-        const unsigned before = traits_of(it->before, here), after = traits_of(it->after, here);
-        const uint8_t left = selection_sets(before, basis) & needed,
-                      joined = selection_sets(after, basis) & needed;
-        add_change(&details->cluster, &it->backend, left & SET_CLUSTER, joined & SET_CLUSTER);
-        add_change(&details->local, &it->backend, left & SET_LOCAL, joined & SET_LOCAL);
-        add_change(&details->hairpin_changes, &it->backend, left && before & TRAIT_LOCAL,
-                   joined && after & TRAIT_LOCAL);
-    }
-}
-
 bool endpoints_change(struct policy *policy, struct port_state *port,
                       const struct slice_change *change)
 {
@@ -121,14 +109,13 @@ bool endpoints_change(struct policy *policy, struct port_state *port,
         return false;
     struct effect effect = {.counts = port_counts(port)};
     const struct selection_basis was = selection_basis_of(&effect.counts);
-    const bool counted = count_deltas(policy, port, deltas, &effect);
+    const bool taken = take_deltas(policy, port, deltas, &was, &effect);
     const struct selection_basis basis = selection_basis_of(&effect.counts);
     port->whole =
-        !counted || !selection_basis_equal(&was, &basis) || changes_flows(policy, port, &effect);
+        !taken || !selection_basis_equal(&was, &basis) || changes_flows(policy, port, &effect);
     port_mark(policy, port, 1U << STAGE_ENDPOINTS);
     if (port->whole)
         return false;
-    add_changes(policy, port, deltas, &basis);
     port_keep_counts(port, &effect.counts);
     node_names_see(policy, effect.seen);
     return effect.changed & 1 << SORT_LOCAL_READY;

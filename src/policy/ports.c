@@ -58,9 +58,7 @@ void port_forget_deltas(struct port_state *port)
     struct port_details *details = port->details;
     if (!details)
         return;
-    vec_free(&details->cluster);
-    vec_free(&details->local);
-    vec_free(&details->hairpin_changes);
+    vec_free(&details->changes);
     if (details->many || details->hairpins.n > 0 || details->held || details->most ||
         details->n_service_addresses)
         return;
@@ -106,7 +104,7 @@ uint8_t port_sets_needed(const struct port_state *port)
     bool internal_local = only_local_endpoints(port, false);
     bool cluster = !internal_local || is_externally_reachable(port);
     bool local = internal_local || only_local_endpoints(port, true);
-    return (uint8_t)((cluster ? SET_CLUSTER : 0) | (local ? SET_LOCAL : 0));
+    return (uint8_t)((cluster ? BACKENDS_CLUSTER : 0) | (local ? BACKENDS_LOCAL : 0));
 }
 
 /* ---- the order of ports ---- */

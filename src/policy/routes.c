@@ -114,13 +114,11 @@ static void set_localhost_port(const struct policy *policy, struct port_state *p
 }
 
 static void change_localhost_port(const struct policy *policy, const struct port_state *port,
-                                  const struct port_route_change *change)
+                                  const backend_change_vec *changes)
 {
-    const bool local = only_local_endpoints(port, true);
     if (port->localhost)
-        localhost_change_port(policy->config.localhost, port->id,
-                              local ? change->local_backends : change->backends,
-                              local ? change->n_local : change->n_backends);
+        localhost_change_port(policy->config.localhost, port->id, changes,
+                              only_local_endpoints(port, true) ? BACKENDS_LOCAL : BACKENDS_CLUSTER);
 }
 
 /* The cleaner of stale flows, if @port is one for which it has work; else NULL. */
@@ -224,20 +222,27 @@ static void set_hairpins(const struct policy *policy, struct port_state *port,
 }
 
 /* Linear: a node has few of a port's backends. */
+static void drop_backend(backend_vec *backends, const struct backend *backend)
+{
+    for (size_t i = 0; i < backends->n; i++)
+        if (backend_equal(&backends->v[i], backend)) {
+            backends->v[i] = backends->v[--backends->n];
+            return;
+        }
+}
+
 static void change_hairpins(const struct policy *policy, struct port_state *port)
 {
     backend_vec *hairpins = &port->details->hairpins;
-    vec_each (&port->details->hairpin_changes, change) {
-        use_hairpin(policy, port, &change->backend, change->comes);
-        if (change->comes) {
-            vec_push(hairpins, change->backend);
+    vec_each (&port->details->changes, change) {
+        const bool comes = backend_comes(change, BACKENDS_HAIRPIN);
+        if (!comes && !backend_goes(change, BACKENDS_HAIRPIN))
             continue;
-        }
-        for (size_t i = 0; i < hairpins->n; i++)
-            if (backend_equal(&hairpins->v[i], &change->backend)) {
-                hairpins->v[i] = hairpins->v[--hairpins->n];
-                break;
-            }
+        use_hairpin(policy, port, &change->backend, comes);
+        if (comes)
+            vec_push(hairpins, change->backend);
+        else
+            drop_backend(hairpins, &change->backend);
     }
 }
 
@@ -256,10 +261,11 @@ static void log_port(const struct port_state *port, const struct port_route *rou
     free(name);
 }
 
-/* Then its endpoints are counted by the Cluster set, which is rarely the smaller one. */
-static bool needs_cluster(const struct port_state *port)
+/* The set by which the endpoints of @port are counted: the Cluster set is rarely the smaller one.
+ */
+static enum backend_set counted_set(const struct port_state *port)
 {
-    return port_sets_needed(port) & SET_CLUSTER;
+    return port_sets_needed(port) & BACKENDS_CLUSTER ? BACKENDS_CLUSTER : BACKENDS_LOCAL;
 }
 
 void routes_set_port(struct policy *policy, struct port_state *port)
@@ -268,7 +274,8 @@ void routes_set_port(struct policy *policy, struct port_state *port)
     struct flow_cleaner *flows = flows_of(policy, (enum family)port->family, port->protocol);
     const struct decision *decision = &policy->decision;
     const backend_vec *in_use = &decision->in_use;
-    shares_set(policy, port, needs_cluster(port) ? decision->cluster.n : decision->local.n);
+    shares_set(policy, port,
+               counted_set(port) == BACKENDS_CLUSTER ? decision->cluster.n : decision->local.n);
     struct port_route route = decision_port_route(decision);
     set_hairpins(policy, port, &policy->decision.hairpins);
     policy_spend(policy, route.n_backends + route.n_local, COST_BACKEND);
@@ -282,46 +289,37 @@ void routes_set_port(struct policy *policy, struct port_state *port)
     port->passed = true;
 }
 
-static size_t count_coming(const backend_change_vec *changes)
-{
-    size_t coming = 0;
-    vec_each (changes, change)
-        coming += change->comes;
-    return coming;
-}
-
 static void log_port_change(const struct port_state *port)
 {
+    const backend_change_vec *changes = &port->details->changes;
     if (!log_enabled(4))
         return;
-    const backend_change_vec *cluster = &port->details->cluster, *local = &port->details->local;
-    size_t joined = count_coming(cluster), joined_local = count_coming(local);
     char *name = port_state_name(port);
     log_debug(4, "policy",
               "service=%s family=%s joined=%zu left=%zu joined_local=%zu left_local=%zu", name,
-              family_name((enum family)port->family), joined, cluster->n - joined, joined_local,
-              local->n - joined_local);
+              family_name((enum family)port->family), backends_coming(changes, BACKENDS_CLUSTER),
+              backends_going(changes, BACKENDS_CLUSTER), backends_coming(changes, BACKENDS_LOCAL),
+              backends_going(changes, BACKENDS_LOCAL));
     free(name);
 }
 
 bool routes_change_port(struct policy *policy, struct port_state *port)
 {
-    const struct port_details *details = port->details;
     struct ruleset *ruleset = changing(policy, port->family);
-    if (!details)
+    if (!port->details)
         return true;
-    const struct port_route_change change = {details->cluster.v, details->cluster.n,
-                                             details->local.v, details->local.n};
+    backend_change_vec *changes = &port->details->changes;
+    backend_changes_sum(changes);
     change_hairpins(policy, port);
-    if (change.n_backends + change.n_local == 0)
+    if (changes->n == 0)
         return true;
-    policy_spend(policy, change.n_backends + change.n_local, COST_BACKEND);
-    const backend_change_vec *counted = needs_cluster(port) ? &details->cluster : &details->local;
-    const size_t came = count_coming(counted);
-    if (!shares_change(policy, port, came, counted->n - came) ||
-        (ruleset && !ruleset_change_port(ruleset, port->id, &change)))
+    policy_spend(policy, changes->n, COST_BACKEND);
+    const enum backend_set counted = counted_set(port);
+    if (!shares_change(policy, port, backends_coming(changes, counted),
+                       backends_going(changes, counted)) ||
+        (ruleset && !ruleset_change_port(ruleset, port->id, changes)))
         return false;
-    change_localhost_port(policy, port, &change);
+    change_localhost_port(policy, port, changes);
     log_port_change(port);
     return true;
 }

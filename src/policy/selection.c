@@ -131,7 +131,7 @@ uint8_t selection_sets(unsigned traits, const struct selection_basis *basis)
 {
     bool cluster = cluster_verdict(traits, basis) == VERDICT_USED;
     bool local = local_verdict(traits, basis) == VERDICT_USED;
-    return (uint8_t)((cluster ? SET_CLUSTER : 0) | (local ? SET_LOCAL : 0));
+    return (uint8_t)((cluster ? BACKENDS_CLUSTER : 0) | (local ? BACKENDS_LOCAL : 0));
 }
 
 struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
@@ -147,8 +147,8 @@ struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
     selection.has_any = selection.basis.ready || selection.basis.fallback;
     for (size_t i = 0; i < n; i++) {
         sets[i] = selection_sets(traits_of(&endpoints[i], here), &selection.basis);
-        selection.cluster_size += (sets[i] & SET_CLUSTER) != 0;
-        selection.local_size += (sets[i] & SET_LOCAL) != 0;
+        selection.cluster_size += (sets[i] & BACKENDS_CLUSTER) != 0;
+        selection.local_size += (sets[i] & BACKENDS_LOCAL) != 0;
     }
     return selection;
 }

@@ -35,13 +35,10 @@ enum level { LEVEL_FIRST, LEVEL_LATER, LEVELS };
 enum reserved_list { RESERVED_PEERS, RESERVED_ENDPOINTS, RESERVED_LISTS };
 
 typedef VEC(struct frontend) frontend_vec;
-typedef VEC(struct backend_change) backend_change_vec;
 
 /* State that only few service ports have at a time; allocated on demand. */
 struct port_details {
-    /* Changes since the last sync to the Cluster set, the Local set, and the backends of either set
-     * on this node. */
-    backend_change_vec cluster, local, hairpin_changes;
+    backend_change_vec changes;     /* since the last sync; of one backend, in their order */
     backend_vec hairpins;           /* passed to the table, in any order */
     struct selection_counts counts; /* valid if many: too large for the port itself */
     bool many;

@@ -53,7 +53,7 @@ static void add_connections(struct explainer *e, enum family family, const struc
 static void add_conclusion(const struct listing *l, const char *cluster, const char *local,
                            cJSON *item)
 {
-    bool wants_cluster = l->needed & SET_CLUSTER, wants_local = l->needed & SET_LOCAL;
+    bool wants_cluster = l->needed & BACKENDS_CLUSTER, wants_local = l->needed & BACKENDS_LOCAL;
     bool both = wants_cluster && wants_local && !cluster != !local;
     facts_add(item, fact_flag("used", (wants_cluster && !cluster) || (wants_local && !local)));
     if (both)
@@ -181,7 +181,7 @@ static void add_slices(struct listing *l, cJSON *slices)
 static const char *topology_text(const struct listing *l)
 {
     enum hint_state nodes = l->basis.node_hints, zones = l->basis.zone_hints;
-    if (!(l->needed & SET_CLUSTER))
+    if (!(l->needed & BACKENDS_CLUSTER))
         return "endpoints on this node: hints are ignored with policy Local";
     if (nodes == HINTS_APPLY)
         return "endpoints whose hints name this node";
@@ -205,7 +205,7 @@ static void add_topology(const struct listing *l, cJSON *to)
                                          [HINTS_INCOMPLETE] = "incomplete",
                                          [HINTS_ELSEWHERE] = "elsewhere",
                                          [HINTS_APPLY] = "applied"};
-    const char *mode = !(l->needed & SET_CLUSTER)           ? "none"
+    const char *mode = !(l->needed & BACKENDS_CLUSTER)      ? "none"
                        : l->basis.node_hints == HINTS_APPLY ? "node"
                        : l->basis.zone_hints == HINTS_APPLY ? "zone"
                                                             : "none";

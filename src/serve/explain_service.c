@@ -227,8 +227,8 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
     facts_add(to, fact_text("name", spec->name),
               fact_text("protocol", protocol_name(spec->protocol)), fact_number("port", spec->port),
               fact_nonzero("nodePort", spec->node_port), fact_text("family", family_name(family)),
-              fact_flag("needsCluster", needed & SET_CLUSTER),
-              fact_flag("needsLocal", needed & SET_LOCAL),
+              fact_flag("needsCluster", needed & BACKENDS_CLUSTER),
+              fact_flag("needsLocal", needed & BACKENDS_LOCAL),
               fact_flag("brief", e->by_address && family != e->asked.family));
     add_frontends(e, to);
     explain_endpoints(e, to);

@@ -115,32 +115,35 @@ void affinity_hold(struct ruleset *rs, struct port_entry *port, const struct bac
     affinity->full = affinity->full && n_before == 0;
 }
 
-/* Those of @part that @went (sorted) has. */
-static void drop_those(struct ruleset *rs, struct affinity *affinity, const backend_vec *went,
-                       bool local)
+static bool is_dropped(const struct affinity_number *number, const backend_change_vec *changes)
+{
+    const struct backend_change *change =
+        bsearch(&number->backend, changes->v, changes->n, sizeof(*changes->v), backend_compare);
+    return change && backend_goes(change, number->local ? BACKENDS_LOCAL : BACKENDS_CLUSTER);
+}
+
+static void drop_going(struct ruleset *rs, struct affinity *affinity,
+                       const backend_change_vec *changes)
 {
     size_t n = 0;
-    vec_each (&affinity->numbers, number) {
-        if (number->local == local &&
-            bsearch(&number->backend, went->v, went->n, sizeof(*went->v), backend_compare))
+    vec_each (&affinity->numbers, number)
+        if (is_dropped(number, changes))
             drop(rs, number);
         else
             affinity->numbers.v[n++] = *number;
-    }
     affinity->numbers.n = n;
 }
 
-void affinity_change(struct ruleset *rs, struct port_entry *port,
-                     const struct backend_change *changes, size_t n, bool local)
+void affinity_change(struct ruleset *rs, struct port_entry *port, const backend_change_vec *changes)
 {
-    backend_vec went = {0}, came = {0};
-    backend_changes_sum(changes, n, &went, &came);
-    if (went.n > 0)
-        drop_those(rs, port->affinity, &went, local);
-    vec_each (&came, backend)
-        desire(rs, port, backend, local);
-    vec_free(&went);
-    vec_free(&came);
+    if (backends_going(changes, BACKENDS_CLUSTER) + backends_going(changes, BACKENDS_LOCAL) > 0)
+        drop_going(rs, port->affinity, changes);
+    vec_each (changes, change) {
+        if (backend_comes(change, BACKENDS_CLUSTER))
+            desire(rs, port, &change->backend, false);
+        if (backend_comes(change, BACKENDS_LOCAL))
+            desire(rs, port, &change->backend, true);
+    }
 }
 
 void affinity_release(struct ruleset *rs, struct port_entry *port, size_t most)

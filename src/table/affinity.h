@@ -55,10 +55,11 @@ void affinity_hold(struct ruleset *rs, struct port_entry *port, const struct bac
 void affinity_add(struct ruleset *rs, struct port_entry *port, const struct backends *backends,
                   bool local);
 
-/** Assigns numbers to backends that come to a part, and releases those of others. Costs as much as
- * the changes, plus one scan of the numbers. Only while they are current, and not full. */
+/** Assigns numbers to backends that come to parts, and releases those of others. The changes are
+ * sorted, one of each backend. Costs as much as they are, plus one scan of the numbers. Only while
+ * these are current, and not full. */
 void affinity_change(struct ruleset *rs, struct port_entry *port,
-                     const struct backend_change *changes, size_t n, bool local);
+                     const backend_change_vec *changes);
 
 /** Releases up to @most numbers, if @port has any. */
 void affinity_release(struct ruleset *rs, struct port_entry *port, size_t most);

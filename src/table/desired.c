@@ -88,34 +88,35 @@ static bool affinity_follows(const struct affinity *affinity)
     return !affinity || !affinity->timeout || (affinity->current && !affinity->full);
 }
 
-static void change_affinity(struct ruleset *rs, struct port_entry *port,
-                            const struct port_route_change *change)
+static enum slots_verdict try_change(const struct ruleset *rs, struct port_entry *port,
+                                     const backend_change_vec *changes)
 {
-    struct affinity *affinity = port->affinity;
-    if (!affinity || !affinity->timeout)
-        return;
-    affinity_change(rs, port, change->backends, change->n_backends, false);
-    affinity_change(rs, port, change->local_backends, change->n_local, true);
+    const size_t most = ruleset_most_added(rs);
+    const enum slots_verdict verdict =
+        slots_try_change(&port->all, changes, BACKENDS_CLUSTER, most);
+    if (verdict != SLOTS_CHANGED)
+        return verdict;
+    if (port->local)
+        return slots_try_change(port->local, changes, BACKENDS_LOCAL, most);
+    const size_t n =
+        backends_coming(changes, BACKENDS_LOCAL) + backends_going(changes, BACKENDS_LOCAL);
+    return n > 0 ? SLOTS_UNKNOWN : SLOTS_CHANGED;
 }
 
-bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_route_change *change)
+bool ruleset_change_port(struct ruleset *rs, uint32_t id, const backend_change_vec *changes)
 {
     struct port_entry *port = ruleset_find_port(rs, id);
-    if (!port || !port->entry.desired || port->entry.rejection ||
-        !affinity_follows(port->affinity) || (change->n_local > 0 && !port->local))
+    if (!port || !port->entry.desired || port->entry.rejection || !affinity_follows(port->affinity))
         return false;
-    const size_t most = ruleset_most_added(rs);
-    enum slots_verdict verdict =
-        slots_try_change(&port->all, change->backends, change->n_backends, most);
-    if (verdict == SLOTS_CHANGED && port->local)
-        verdict = slots_try_change(port->local, change->local_backends, change->n_local, most);
+    const enum slots_verdict verdict = try_change(rs, port, changes);
     if (verdict == SLOTS_MISTAKEN)
         log_mistake(rs, port);
-    if (verdict == SLOTS_CHANGED) {
-        change_affinity(rs, port, change);
-        ruleset_mark_dirty(rs, &port->entry);
-    }
-    return verdict == SLOTS_CHANGED;
+    if (verdict != SLOTS_CHANGED)
+        return false;
+    if (port->affinity && port->affinity->timeout)
+        affinity_change(rs, port, changes);
+    ruleset_mark_dirty(rs, &port->entry);
+    return true;
 }
 
 /* ---- frontends ---- */

@@ -244,39 +244,8 @@ void slots_set(struct slot_table *table, const struct backend *backends, size_t 
     set_list(table, copy_of(backends, n), n);
 }
 
-static int compare_changes(const void *a, const void *b)
-{
-    const struct backend_change *p = a, *q = b;
-    return backend_compare(&p->backend, &q->backend);
-}
-
-void backend_changes_sum(const struct backend_change *changes, size_t n, backend_vec *went,
-                         backend_vec *came)
-{
-    if (n == 1) { /* the common case */
-        vec_push(changes->comes ? came : went, changes->backend);
-        return;
-    }
-    if (n == 0)
-        return;
-    struct backend_change *sorted = xreallocarray(NULL, n, sizeof(*sorted));
-    memcpy(sorted, changes, n * sizeof(*sorted));
-    qsort(sorted, n, sizeof(*sorted), compare_changes);
-    for (size_t i = 0; i < n;) {
-        const struct backend *backend = &sorted[i].backend;
-        int sum = 0;
-        for (; i < n && backend_equal(&sorted[i].backend, backend); i++)
-            sum += sorted[i].comes ? 1 : -1;
-        if (sum > 0)
-            vec_push(came, *backend);
-        else if (sum < 0)
-            vec_push(went, *backend);
-    }
-    free(sorted);
-}
-
-enum slots_verdict slots_try_change(struct slot_table *table, const struct backend_change *changes,
-                                    size_t n, size_t most)
+enum slots_verdict slots_try_change(struct slot_table *table, const backend_change_vec *changes,
+                                    enum backend_set set, size_t most)
 {
     const struct backends old = {table->slots, table->n_slots};
     backend_vec went = {0}, came = {0};
@@ -285,9 +254,13 @@ enum slots_verdict slots_try_change(struct slot_table *table, const struct backe
     /* At the limit there may be backends not known here. */
     if (table->change || table->n_slots < table->n_desired || table->n_desired >= MAX_BACKENDS)
         return SLOTS_UNKNOWN;
-    if (n == 0)
+    vec_each (changes, change)
+        if (backend_comes(change, set))
+            vec_push(&came, change->backend);
+        else if (backend_goes(change, set))
+            vec_push(&went, change->backend);
+    if (went.n + came.n == 0)
         return SLOTS_CHANGED;
-    backend_changes_sum(changes, n, &went, &came);
     if (table->n_desired + came.n > smaller(MAX_BACKENDS, table->n_slots + most) + went.n)
         verdict = SLOTS_UNKNOWN;
     else if (went.n > table->n_desired ||

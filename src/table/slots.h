@@ -76,10 +76,6 @@ struct slot_table {
 /** Sets the desired backends: @n, sorted, copied; at most MAX_BACKENDS. */
 void slots_set(struct slot_table *table, const struct backend *backends, size_t n);
 
-/** Appends what the changes come to, sorted. Those of one backend alternate. */
-void backend_changes_sum(const struct backend_change *changes, size_t n, backend_vec *went,
-                         backend_vec *came);
-
 enum slots_verdict {
     SLOTS_CHANGED,
     SLOTS_UNKNOWN, /* a change is pending, or too large, or not all backends are known: use
@@ -87,11 +83,12 @@ enum slots_verdict {
     SLOTS_MISTAKEN /* the changes do not match the applied backends: likewise */
 };
 
-/** Adds and removes desired backends. Costs as much as the changes, plus one scan of the slots. On
- * failure nothing changes.
+/** Adds the desired backends that come to @set, and removes those that go from it. The changes are
+ * sorted, one of each backend. Costs as much as they are, plus one scan of the slots. On failure
+ * nothing changes.
  * @most  slots that it may add */
-enum slots_verdict slots_try_change(struct slot_table *table, const struct backend_change *changes,
-                                    size_t n, size_t most);
+enum slots_verdict slots_try_change(struct slot_table *table, const backend_change_vec *changes,
+                                    enum backend_set set, size_t most);
 
 /** Turns the desired state into a list, for when the slots in the kernel may differ. Without a
  * pending change these are the backends of the first @count slots. */

@@ -152,14 +152,15 @@ static void change_backends(char *all, unsigned number, bool more)
 /* "change 1 +5 -100": a difference of a port's backends. */
 COMMAND(change)
 {
-    struct backend_change changes[32];
-    struct port_route_change change = {.backends = changes};
+    backend_change_vec changes = {0};
     const unsigned port = script_number(&words, 0);
     char *listed = xstrdup(words), *rest = listed;
     for (char *word; *(word = script_word(&rest));)
-        changes[change.n_backends++] =
-            (struct backend_change){backend((unsigned)atoi(word + 1)), *word == '+'};
-    const bool taken = ruleset_change_port(ruleset, port + 1, &change);
+        vec_push(&changes, (struct backend_change){backend((unsigned)atoi(word + 1)), *word == '-',
+                                                   *word == '+'});
+    backend_changes_sum(&changes);
+    const bool taken = ruleset_change_port(ruleset, port + 1, &changes);
+    vec_free(&changes);
     fputs(taken ? "" : "not taken\n", out);
     for (char *word; taken && *(word = script_word(&words));)
         change_backends(desired.ports[port].all, (unsigned)atoi(word + 1), *word == '+');

@@ -37,8 +37,7 @@ void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_ro
     passed.ports++;
 }
 
-bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
-                         const struct port_route_change *change)
+bool ruleset_change_port(struct ruleset *ruleset, uint32_t id, const backend_change_vec *changes)
 {
     passed.changed++;
     return true;

@@ -44,11 +44,13 @@ static int compare_letters(const void *a, const void *b)
 /* change +a -b ...: prints the endpoints then. */
 COMMAND(change)
 {
-    VEC(struct backend_change) changes = {0};
+    backend_change_vec changes = {0};
     VEC(char) letters = {0};
     for (const char *word; *(word = script_word(&words));)
-        vec_push(&changes, (struct backend_change){backend_of(word[1]), *word == '+'});
-    target_change(target, changes.v, changes.n);
+        vec_push(&changes,
+                 (struct backend_change){backend_of(word[1]), *word == '-', *word == '+'});
+    backend_changes_sum(&changes);
+    target_change(target, &changes);
     vec_each (&target->backends, it)
         vec_push(&letters, (char)it->address.bytes[3]);
     if (letters.n)
@@ -86,16 +88,16 @@ TEST(many)
 {
     enum { MANY = 30000 };
     backend_vec backends = {0};
-    VEC(struct backend_change) changes = {0};
+    backend_change_vec changes = {0};
     for (unsigned i = 0; i < MANY; i++) {
         const struct backend backend = {.address = {{10, 0, (uint8_t)(i >> 8), (uint8_t)i}},
                                         .port = 80};
         vec_push(&backends, backend);
-        vec_push(&changes, (struct backend_change){backend, false});
+        vec_push(&changes, (struct backend_change){backend, BACKENDS_CLUSTER, 0});
     }
     target_set(target, backends, 0);
     const double begun = clock_cpu();
-    target_change(target, changes.v, changes.n);
+    target_change(target, &changes);
     ck_assert_uint_eq(target->backends.n, 0);
     ck_assert_double_lt(clock_cpu() - begun, 1); /* the product takes several seconds */
     vec_free(&changes);

@@ -248,16 +248,20 @@ void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
     fprintf(passed, "%s > %s\n", frontend_format(frontend, text), port->name);
 }
 
-/* One after the other: each comes that is not there, or goes that is. */
-static void change_backends(backend_vec *to, const struct backend_change *changes, size_t n)
+/* One that is not there comes, one that is goes. */
+static void change_backends(backend_vec *to, const backend_change_vec *changes,
+                            enum backend_set set)
 {
-    for (size_t i = 0; i < n; i++) {
+    vec_each (changes, change) {
+        const bool comes = backend_comes(change, set);
         size_t at = 0;
-        while (at < to->n && backend_compare(&to->v[at], &changes[i].backend) != 0)
+        if (!comes && !backend_goes(change, set))
+            continue;
+        while (at < to->n && backend_compare(&to->v[at], &change->backend) != 0)
             at++;
-        ck_assert_int_eq(at < to->n, !changes[i].comes);
-        if (changes[i].comes)
-            vec_push(to, changes[i].backend);
+        ck_assert_int_eq(at < to->n, !comes);
+        if (comes)
+            vec_push(to, change->backend);
         else
             to->v[at] = to->v[--to->n];
     }
@@ -265,35 +269,44 @@ static void change_backends(backend_vec *to, const struct backend_change *change
         qsort(to->v, to->n, sizeof(*to->v), backend_compare);
 }
 
-static void write_changes(FILE *out, enum family family, const struct backend_change *changes,
-                          size_t n)
+static void write_changes(FILE *out, enum family family, const backend_change_vec *changes,
+                          enum backend_set set)
 {
-    for (size_t i = 0; i < n; i++) {
-        fputs(changes[i].comes ? " +" : " -", out);
-        write_address(out, family, &changes[i].backend.address);
-        fprintf(out, ":%u", changes[i].backend.port);
+    vec_each (changes, change) {
+        if (!backend_comes(change, set) && !backend_goes(change, set))
+            continue;
+        fputs(backend_comes(change, set) ? " +" : " -", out);
+        write_address(out, family, &change->backend.address);
+        fprintf(out, ":%u", change->backend.port);
     }
 }
 
-bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
-                         const struct port_route_change *change)
+static size_t count_changes(const backend_change_vec *changes, enum backend_set set)
+{
+    return backends_coming(changes, set) + backends_going(changes, set);
+}
+
+bool ruleset_change_port(struct ruleset *ruleset, uint32_t id, const backend_change_vec *changes)
 {
     enum family family = family_of(ruleset);
+    const size_t n_local = count_changes(changes, BACKENDS_LOCAL);
     ck_assert_ptr_nonnull(find_port(id));
-    ck_assert_uint_gt(change->n_backends + change->n_local, 0);
+    ck_assert_uint_gt(count_changes(changes, BACKENDS_CLUSTER) + n_local, 0);
+    for (size_t i = 1; i < changes->n; i++)
+        ck_assert_int_lt(backend_compare(&changes->v[i - 1].backend, &changes->v[i].backend), 0);
     changes_taken++;
     if (reject_every && changes_taken % reject_every == 0)
         return false;
     struct received_port *received = receive_port(port_of(ruleset, id));
-    change_backends(&received->backends, change->backends, change->n_backends);
-    change_backends(&received->local, change->local_backends, change->n_local);
+    change_backends(&received->backends, changes, BACKENDS_CLUSTER);
+    change_backends(&received->local, changes, BACKENDS_LOCAL);
     received->route.n_backends = received->backends.n;
     received->route.n_local = received->local.n;
     check_sense(&received->route);
     fprintf(passed, "%s:", received->name);
-    write_changes(passed, family, change->backends, change->n_backends);
-    fputs(change->n_local ? " |" : "", passed);
-    write_changes(passed, family, change->local_backends, change->n_local);
+    write_changes(passed, family, changes, BACKENDS_CLUSTER);
+    fputs(n_local ? " |" : "", passed);
+    write_changes(passed, family, changes, BACKENDS_LOCAL);
     fputc('\n', passed);
     return true;
 }

@@ -68,18 +68,16 @@ static void tell_wish(unsigned number, unsigned port_before)
 
 /* ---- telling of differences ---- */
 
-static size_t differences(const char *before, const char *after, struct backend_change out[])
+static void add_differences(backend_change_vec *changes, const char *before, const char *after,
+                            enum backend_set set)
 {
-    size_t n = 0;
     for (char digit = '1'; digit <= '0' + POOL; digit++) {
-        bool had = strchr(before, digit), has = strchr(after, digit);
-        struct backend b = backend((unsigned)(digit - '0'));
-        for (unsigned turns = had != has || below(8) ? 0 : 2; turns > 0; turns--)
-            out[n++] = (struct backend_change){b, had ? turns % 2 == 1 : turns % 2 == 0};
-        if (had != has)
-            out[n++] = (struct backend_change){b, has};
+        const bool had = strchr(before, digit), has = strchr(after, digit);
+        struct backend_change change = {.backend = backend((unsigned)(digit - '0'))};
+        change.before = had ? set : 0;
+        change.after = has ? set : 0;
+        vec_push(changes, change);
     }
-    return n;
 }
 
 static bool has_endpoints(const struct desired_port *port)
@@ -91,15 +89,16 @@ static bool has_endpoints(const struct desired_port *port)
 static void tell_change(unsigned number, const struct desired_port *before)
 {
     const struct desired_port *port = &desired.ports[number];
-    struct backend_change changes[2][3 * POOL];
-    struct port_route_change change = {.backends = changes[0], .local_backends = changes[1]};
+    backend_change_vec changes = {0};
     if (needs(number, false))
-        change.n_backends = differences(before->all, port->all, changes[0]);
+        add_differences(&changes, before->all, port->all, BACKENDS_CLUSTER);
     if (needs(number, true))
-        change.n_local = differences(before->here, port->here, changes[1]);
+        add_differences(&changes, before->here, port->here, BACKENDS_LOCAL);
+    backend_changes_sum(&changes);
     if (has_endpoints(before) != has_endpoints(port) ||
-        !ruleset_change_port(ruleset, number + 1, &change))
+        !ruleset_change_port(ruleset, number + 1, &changes))
         tell_port_of(number);
+    vec_free(&changes);
 }
 
 static void tell_hairpin(unsigned digit)

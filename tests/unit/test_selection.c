@@ -54,9 +54,9 @@ static struct selection select_all(const struct endpoint *endpoints, size_t n,
     memset(sets, 0xee, MOST + 1);
     struct selection selection = select_endpoints(endpoints, n, &here, sets);
     for (size_t i = 0; i < n; i++) {
-        ck_assert_uint_eq(sets[i] & ~(SET_CLUSTER | SET_LOCAL), 0);
-        cluster += (sets[i] & SET_CLUSTER) != 0;
-        local += (sets[i] & SET_LOCAL) != 0;
+        ck_assert_uint_eq(sets[i] & ~(BACKENDS_CLUSTER | BACKENDS_LOCAL), 0);
+        cluster += (sets[i] & BACKENDS_CLUSTER) != 0;
+        local += (sets[i] & BACKENDS_LOCAL) != 0;
     }
     ck_assert_uint_eq(sets[n], 0xee);
     ck_assert_uint_eq(selection.cluster_size, cluster);
@@ -194,8 +194,9 @@ TEST(by_chance)
         memcpy(before, endpoints, sizeof(before));
         select_all(endpoints, n, sets);
         for (size_t i = 0; i < n; i++)
-            ck_assert_uint_eq(sets[i], (is_out(&endpoints[i], &counts, false) ? 0 : SET_CLUSTER) |
-                                           (is_out(&endpoints[i], &counts, true) ? 0 : SET_LOCAL));
+            ck_assert_uint_eq(sets[i],
+                              (is_out(&endpoints[i], &counts, false) ? 0 : BACKENDS_CLUSTER) |
+                                  (is_out(&endpoints[i], &counts, true) ? 0 : BACKENDS_LOCAL));
         ck_assert_mem_eq(endpoints, before, sizeof(before));
         for (size_t i = 0; i < n; i++)
             release_endpoint(&endpoints[i]);

@@ -33,16 +33,16 @@ static void set(unsigned number, unsigned first, unsigned n)
 /* The same for one that wants @n_before from @before on, as a difference. */
 static bool change(unsigned number, unsigned before, unsigned n_before, unsigned first, unsigned n)
 {
-    struct backend_change *changes = xcalloc(n_before + n, sizeof(*changes));
-    struct port_route_change difference = {.backends = changes};
+    backend_change_vec changes = {0};
     for (unsigned i = first; i < first + n; i++)
         if (i < before || i >= before + n_before)
-            changes[difference.n_backends++] = (struct backend_change){backend(i), true};
+            vec_push(&changes, (struct backend_change){backend(i), 0, BACKENDS_CLUSTER});
     for (unsigned i = before; i < before + n_before; i++)
         if (i < first || i >= first + n)
-            changes[difference.n_backends++] = (struct backend_change){backend(i), false};
-    bool taken = ruleset_change_port(ruleset, number + 1, &difference);
-    free(changes);
+            vec_push(&changes, (struct backend_change){backend(i), BACKENDS_CLUSTER, 0});
+    backend_changes_sum(&changes);
+    bool taken = ruleset_change_port(ruleset, number + 1, &changes);
+    vec_free(&changes);
     return taken;
 }
 
