@@ -190,7 +190,9 @@ struct frontend_state {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
     uint32_t n_claims : 24;
-    uint32_t route : 5; /* what was passed to the table, as bits; see src/policy/routes.c */
+    /* What was passed on: */
+    uint32_t class : 4; /* that of the route (enum frontend_class) */
+    bool served : 1;    /* somebody listens there, so the table has no route */
     bool reserved : 1;  /* last decision: reserved for the API server, no winner */
     bool passed : 1;    /* the table has a route */
     bool current : 1;   /* which is that of the winner */

@@ -75,19 +75,25 @@ struct ruleset_config {
 /* Ids of service ports range from 1 to this. */
 #define MOST_ROUTE_ID INT32_MAX
 
-/* How new connections to a frontend are handled. */
-struct route {
-    uint32_t port; /* id of the service port that provides the backends */
+/* How new connections to a frontend are handled; a bit each (base.nft). */
+enum frontend_class {
     /* An external IP, load-balancer IP or NodePort rather than a cluster IP. Masqueraded, unless
      * the traffic policy is Local. */
-    bool external;
+    CLASS_EXTERNAL = 1,
     /* The traffic policy is Local: connections go to local_backends. For external frontends, those
      * from pods and the host itself go to backends instead (short-circuit). */
-    bool local;
+    CLASS_LOCAL = 2,
     /* Session affinity is on. */
-    bool affine;
+    CLASS_AFFINE = 4,
     /* Only the port's sources may connect. */
-    bool restricted;
+    CLASS_RESTRICTED = 8,
+    CLASSES = 16
+};
+
+/* Where a frontend leads. */
+struct route {
+    uint32_t port;  /* id of the service port that provides the backends */
+    unsigned class; /* of enum frontend_class */
 };
 
 /* The backends of a service port, shared by its frontends. Sorted by backend_compare. */

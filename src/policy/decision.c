@@ -83,15 +83,17 @@ void policy_decide(const struct policy *policy, const struct port_state *port,
 
 struct route claim_route(const struct claim *claim)
 {
+    const struct port_state *port = claim->port;
     const bool external = !(claim->kinds & CLAIM_CLUSTER_IP);
-    return (struct route){
-        .port = claim->port->id,
-        .external = external,
-        .local = only_local_endpoints(claim->port, external),
-        .affine = claim->port->owner->service->affinity_timeout > 0,
-        /* Even if the address has other roles for the Service too. */
-        .restricted = claim->kinds & CLAIM_LOAD_BALANCER_IP && has_source_ranges(claim->port),
-    };
+    unsigned class = external ? CLASS_EXTERNAL : 0;
+    if (only_local_endpoints(port, external))
+        class |= CLASS_LOCAL;
+    if (port->owner->service->affinity_timeout > 0)
+        class |= CLASS_AFFINE;
+    /* Even if the address has other roles for the Service too. */
+    if (claim->kinds & CLAIM_LOAD_BALANCER_IP && has_source_ranges(port))
+        class |= CLASS_RESTRICTED;
+    return (struct route){port->id, class};
 }
 
 /* Over NUL-terminated strings, so that their boundaries matter. Never 0. */

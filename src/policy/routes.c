@@ -141,15 +141,8 @@ static void log_frontend(const struct frontend_state *target, const struct route
     }
     char *name = port_state_name(target->winner->port);
     log_debug(4, "policy", "frontend=%s service=%s policy=%s", text, name,
-              route->local ? "Local" : "Cluster");
+              route->class & CLASS_LOCAL ? "Local" : "Cluster");
     free(name);
-}
-
-/* What a route depends on, beside its port. */
-static unsigned route_bits(const struct route *route, bool is_served)
-{
-    return (unsigned)(route->external | route->local << 1 | route->affine << 2 |
-                      route->restricted << 3 | is_served << 4);
 }
 
 void routes_set_frontend(struct policy *policy, const struct claim *claim)
@@ -160,20 +153,21 @@ void routes_set_frontend(struct policy *policy, const struct claim *claim)
     struct ruleset *ruleset = changing(policy, family);
     struct flow_cleaner *flows = flows_of(policy, family, frontend->protocol);
     const struct route route = claim_route(claim);
-    const unsigned bits = route_bits(&route, is_served(claim));
-    if (target->current && target->route == bits)
+    const bool served = is_served(claim);
+    if (target->current && target->class == route.class && target->served == served)
         return;
     policy_spend(policy, 1, COST_BACKEND);
     log_frontend(target, &route);
     listen_at(policy, claim);
-    if (ruleset && is_served(claim))
+    if (ruleset && served)
         ruleset_remove(ruleset, frontend);
     else if (ruleset)
         ruleset_set(ruleset, frontend, &route);
     if (flows)
         flow_cleaner_set(flows, frontend, claim->port->id);
     target->passed = target->current = true;
-    target->route = bits & 31;
+    target->class = route.class & (CLASSES - 1);
+    target->served = served;
 }
 
 void routes_remove_frontend(struct policy *policy, struct frontend_state *target)

@@ -34,9 +34,10 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
     cJSON *frontends = cJSON_AddArrayToObject(item, "frontends");
     for (const struct claim *it = port->claims; it; it = it->next_of_port) {
         const struct route policy = claim_route(it);
-        bool cluster =
-            (!policy.local || policy.external) && has_backend(&e->decision.cluster, backend);
-        bool local = policy.local && has_backend(&e->decision.local, backend);
+        const bool only_local = policy.class & CLASS_LOCAL;
+        bool cluster = (!only_local || policy.class & CLASS_EXTERNAL) &&
+                       has_backend(&e->decision.cluster, backend);
+        bool local = only_local && has_backend(&e->decision.local, backend);
         if (it->target->winner != it || (!cluster && !local) || !explain_take(e, ITEM_FRONTEND, 1))
             continue;
         const char *text = FRONTEND_TEXT(&it->target->frontend);

@@ -80,7 +80,7 @@ static char *explain_route(const struct explainer *e, const struct route *route,
         return text;
     }
     const struct ruleset_senders senders = ruleset_senders(ruleset);
-    if (route->restricted)
+    if (route->class & CLASS_RESTRICTED)
         add_traffic(array, &text, "outsideSourceRanges", "drop", 0, NULL, NULL);
     if (!decision->selection.has_any) {
         add_traffic(
@@ -88,11 +88,11 @@ static char *explain_route(const struct explainer *e, const struct route *route,
             xasprintf("%s: %s",
                       senders.rejects ? "rejected" : "dropped, because this kernel cannot reject",
                       why_nothing_serves(e)));
-    } else if (!route->local) {
+    } else if (!(route->class & CLASS_LOCAL)) {
         add_set(array, &text, "everywhere", "", n, "cluster", NULL);
     } else {
-        char *pods = route->external ? from_pods(family, &senders) : NULL;
-        if (route->external && senders.host)
+        char *pods = route->class & CLASS_EXTERNAL ? from_pods(family, &senders) : NULL;
+        if (route->class & CLASS_EXTERNAL && senders.host)
             add_set(array, &text, "host", "from this node itself ", n, "cluster", NULL);
         if (pods)
             add_set(array, &text, "pods", pods, n, "cluster", NULL);
@@ -100,7 +100,7 @@ static char *explain_route(const struct explainer *e, const struct route *route,
                 decision->local.n, "local", why_nothing_is_local(e));
         free(pods);
     }
-    if (!route->restricted)
+    if (!(route->class & CLASS_RESTRICTED))
         return text;
     char *whole = xasprintf("%s; sources outside the source ranges are dropped", text);
     free(text);
@@ -146,7 +146,7 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
     const struct frontend_state *target = claim->target;
     const struct frontend *frontend = &target->frontend;
     const struct route route = claim_route(claim);
-    const range_vec *sources = route.restricted ? e->decision.sources : NULL;
+    const range_vec *sources = route.class & CLASS_RESTRICTED ? e->decision.sources : NULL;
     const struct claim *winner = frontend_winner(target);
     bool ours = !target->reserved && (!winner || winner == claim);
     bool localhost = explain_is_localhost(e->now, claim);
@@ -155,10 +155,10 @@ static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *
               fact_number("port", frontend->port),
               fact_text("protocol", protocol_name(frontend->protocol)),
               fact_flag("asked", is_asked(e, frontend)),
-              fact_text("policy", !ours         ? NULL
-                                  : route.local ? "Local"
-                                                : "Cluster"),
-              fact_flag("restricted", ours && route.restricted));
+              fact_text("policy", !ours                       ? NULL
+                                  : route.class & CLASS_LOCAL ? "Local"
+                                                              : "Cluster"),
+              fact_flag("restricted", ours && route.class & CLASS_RESTRICTED));
     add_kinds(to, claim->kinds);
     cJSON *rivals = cJSON_AddArrayToObject(to, "alsoWantedBy"),
           *traffic = cJSON_AddArrayToObject(to, "traffic"),

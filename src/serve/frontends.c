@@ -21,14 +21,14 @@ static const char *kind_text(uint8_t kinds)
 /* What happens to connections from outside of this node and its pods. */
 static void add_frontend(const struct decision *decision, const struct claim *claim, cJSON *to)
 {
-    const struct route policy = claim_route(claim);
-    const backend_vec *backends = policy.local ? &decision->local : &decision->cluster;
+    const bool local = claim_route(claim).class & CLASS_LOCAL;
+    const backend_vec *backends = local ? &decision->local : &decision->cluster;
     enum family family = decision->port->family;
     char text[BACKEND_TEXT_SIZE], frontend[FRONTEND_TEXT_SIZE];
     size_t listed = backends->n < BACKENDS_MOST ? backends->n : BACKENDS_MOST;
     facts_add(to, fact_text("frontend", frontend_format(&claim->target->frontend, frontend)),
               fact_text("kind", kind_text(claim->kinds)),
-              fact_text("policy", policy.local ? "Local" : "Cluster"),
+              fact_text("policy", local ? "Local" : "Cluster"),
               fact_text("action", backends->n                   ? "forward"
                                   : decision->selection.has_any ? "drop"
                                                                 : "reject"),

@@ -166,12 +166,12 @@ void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const stru
     struct frontend_entry *entry = ruleset_get_frontend(rs, frontend);
     struct port_entry *port = ruleset_get_port(rs, route->port);
     if (entry->entry.desired && !entry->entry.rejection && entry->port == port &&
-        entry->class == route_class(route))
+        entry->class == route->class)
         return;
     rs->n_desired += !entry->entry.desired;
     quarantine_leave(rs, &entry->entry);
     entry->entry.desired = true;
-    set_class(entry, route_class(route));
+    set_class(entry, route->class);
     lead_to(rs, entry, port);
     ruleset_mark_dirty(rs, &entry->entry);
 }

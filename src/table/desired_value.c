@@ -3,12 +3,6 @@
 #include "plain.h"
 #include "state.h"
 
-unsigned route_class(const struct route *route)
-{
-    return (route->external ? CLASS_EXTERNAL : 0u) | (route->local ? CLASS_LOCAL : 0u) |
-           (route->affine ? CLASS_AFFINE : 0u) | (route->restricted ? CLASS_RESTRICTED : 0u);
-}
-
 uint32_t route_rejects(const struct port_route *route)
 {
     return !route->has_any;

@@ -11,6 +11,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/net.h"
 #include "kube-nftd/netlink.h"
+#include "kube-nftd/table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,15 +26,6 @@
 #define PORT_LOW_BITS 15
 #define PORT_LOW_MASK ((1u << PORT_LOW_BITS) - 1)
 #define MOST_PORTS (UINT32_MAX >> PORT_LOW_BITS)
-
-/* The bits of a frontend class (base.nft). */
-enum frontend_class {
-    CLASS_EXTERNAL = 1,
-    CLASS_LOCAL = 2,
-    CLASS_AFFINE = 4,
-    CLASS_RESTRICTED = 8,
-    CLASSES = 16
-};
 
 /* The lower bits of a frontend's value, from here on, are this and the class; below, they are the
  * number of backends itself: the frontend is counted. */

@@ -19,9 +19,6 @@ struct difference {
     uint32_t applied, desired; /* 0: none */
 };
 
-/** The class of a frontend with @route. */
-unsigned route_class(const struct route *route);
-
 /** The values of a service port in SET_REJECTED and SET_DROPPED: whether new connections are
  * refused. */
 uint32_t route_rejects(const struct port_route *route);

@@ -246,9 +246,9 @@ static int probe_service(const struct prober *p)
         check_value(p, SET_SERVICES, *service,
                     !route
                         ? 0
-                        : port_of_value(like) | (route_class(route) == 0 && value_is_counted(like)
+                        : port_of_value(like) | (route->class == 0 && value_is_counted(like)
                                                      ? backends_offered(p->subject->port, PART_ALL)
-                                                     : CLASS_BASE | route_class(route)));
+                                                     : CLASS_BASE | route->class));
     return 0;
 }
 

@@ -146,11 +146,10 @@ static bool has_any(const struct wish *wish)
 
 struct route route_of(unsigned number, const struct wish *wish)
 {
-    return (struct route){.port = number + 1,
-                          .external = wish->external,
-                          .local = wish->local,
-                          .affine = wish->timeout > 0,
-                          .restricted = wish->sources};
+    return (struct route){number + 1, (wish->external ? CLASS_EXTERNAL : 0u) |
+                                          (wish->local ? CLASS_LOCAL : 0u) |
+                                          (wish->timeout > 0 ? CLASS_AFFINE : 0u) |
+                                          (wish->sources ? CLASS_RESTRICTED : 0u)};
 }
 
 static bool needs_cluster(const struct wish *wish)

@@ -162,10 +162,10 @@ COMMAND(to)
     struct route route = {.port = (uint32_t)atoi(script_word(&words))};
     struct frontend f = frontend(script_word(&words));
     for (char *word; *(word = script_word(&words));) {
-        route.external |= strcmp(word, "external") == 0;
-        route.local |= strcmp(word, "local") == 0;
-        route.affine |= strcmp(word, "affine") == 0;
-        route.restricted |= strcmp(word, "restricted") == 0;
+        route.class |= strcmp(word, "external") == 0 ? CLASS_EXTERNAL : 0u;
+        route.class |= strcmp(word, "local") == 0 ? CLASS_LOCAL : 0u;
+        route.class |= strcmp(word, "affine") == 0 ? CLASS_AFFINE : 0u;
+        route.class |= strcmp(word, "restricted") == 0 ? CLASS_RESTRICTED : 0u;
     }
     ruleset_set(ruleset, &f, &route);
 }

@@ -66,8 +66,8 @@ static void set(unsigned number, enum kind of_kind, const struct span *span)
                                     .local_backends = backends,
                                     .n_local = local ? span->n : 0,
                                     .affinity_timeout = of_kind == KIND_AFFINE ? 60 : 0};
-    const struct route route = {
-        .port = number + 1, .local = local, .affine = of_kind == KIND_AFFINE};
+    const struct route route = {number + 1, (local ? CLASS_LOCAL : 0u) |
+                                                (of_kind == KIND_AFFINE ? CLASS_AFFINE : 0u)};
     const struct frontend f = frontend(number);
     for (unsigned i = 0; i < span->n; i++)
         backends[i] = backend(span->first + i);

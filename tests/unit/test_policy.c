@@ -137,16 +137,17 @@ static char *route_text(const struct received *it)
     enum family family = (enum family)it->frontend.family;
     const struct received_port *port = find_port(it->route.port);
     ck_assert_ptr_nonnull(port);
-    fprintf(out, "%s%s", frontend_format(&it->frontend, address), it->route.external ? " ext" : "");
-    if (it->route.external || !it->route.local)
+    fprintf(out, "%s%s", frontend_format(&it->frontend, address),
+            it->route.class & CLASS_EXTERNAL ? " ext" : "");
+    if (it->route.class & CLASS_EXTERNAL || !(it->route.class & CLASS_LOCAL))
         write_backends(out, family, port->backends.v, port->backends.n);
-    if (it->route.local) {
+    if (it->route.class & CLASS_LOCAL) {
         fputs(port->route.has_any && port->local.n == 0 ? " | dropped" : " |", out);
         write_backends(out, family, port->local.v, port->local.n);
     }
-    if (it->route.affine)
+    if (it->route.class & CLASS_AFFINE)
         fprintf(out, " sticky=%u", port->route.affinity_timeout);
-    if (it->route.restricted) {
+    if (it->route.class & CLASS_RESTRICTED) {
         fputs(" from ", out);
         write_ranges(out, family, &port->sources);
     }
@@ -235,10 +236,10 @@ void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
     ck_assert_int_eq(frontend->family, family_of(ruleset));
     const struct received_port *port = find_port(route->port);
     ck_assert_ptr_nonnull(port);
-    ck_assert(route->local ? port->route.needs_local : port->route.needs_cluster);
-    ck_assert(!route->external || port->route.needs_cluster);
-    ck_assert_int_eq(route->affine, port->route.affinity_timeout > 0);
-    ck_assert(!route->restricted || port->sources.n > 0);
+    ck_assert(route->class & CLASS_LOCAL ? port->route.needs_local : port->route.needs_cluster);
+    ck_assert(!(route->class & CLASS_EXTERNAL) || port->route.needs_cluster);
+    ck_assert_int_eq((route->class & CLASS_AFFINE) != 0, port->route.affinity_timeout > 0);
+    ck_assert(!(route->class & CLASS_RESTRICTED) || port->sources.n > 0);
     if (!find_received(frontend))
         vec_push(&state, (struct received){.frontend = *frontend});
     struct received *received = find_received(frontend);

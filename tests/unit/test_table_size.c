@@ -105,7 +105,7 @@ TESTS(more_backends_than_numbers, unit_long(FAMILY_COUNT))
                               .n_backends = n - 1,
                               .local_backends = many + n - 2,
                               .n_local = 2};
-    const struct route route = {.port = 1, .external = true, .local = true, .affine = true};
+    const struct route route = {1, CLASS_EXTERNAL | CLASS_LOCAL | CLASS_AFFINE};
     begin(_i);
     fake_kernel_tolerate(); /* that one has no number */
     const struct frontend f = frontend(1);
@@ -144,7 +144,8 @@ static void set_kind(enum kind kind, unsigned first, unsigned n)
                                     .local_backends = local ? backends : NULL,
                                     .n_local = local ? n : 0,
                                     .affinity_timeout = kind == KIND_AFFINE ? 60 : 0};
-    const struct route route = {.port = 1, .local = local, .affine = kind == KIND_AFFINE};
+    const struct route route = {1, (local ? CLASS_LOCAL : 0u) |
+                                       (kind == KIND_AFFINE ? CLASS_AFFINE : 0u)};
     const struct frontend f = frontend(1);
     for (unsigned i = 0; i < n; i++)
         backends[i] = backend(first + i);
@@ -367,7 +368,7 @@ TESTS(affinity_numbers_are_trimmed_in_pieces, unit_long(FAMILY_COUNT))
         many[i] = backend(i);
     for (unsigned times = 0; times < 2; times++) { /* removed; without affinity */
         ruleset_set_port(ruleset, 1, &port);
-        ruleset_set(ruleset, &f, &(struct route){.port = 1, .affine = true});
+        ruleset_set(ruleset, &f, &(struct route){1, CLASS_AFFINE});
         commit();
         ck_assert_uint_eq(fake_kernel_size(family, "affinity_numbers"), n);
         if (times == 0) {
