@@ -103,15 +103,12 @@ struct endpoint_delta {
 typedef VEC(struct endpoint_delta) endpoint_delta_vec;
 
 /** What the change does to endpoint_slice_cache_merge() of @ref, of the same Service and family: a
- * delta for each changed endpoint, borrowed until the next call. The cost depends on this slice
- * alone, not on the others of its Service, except for the first change in a Service with several
- * slices, which indexes their addresses, and for changed endpoints with copies in other slices,
- * which are looked up in these once for all service ports that the same slices have. */
+ * delta for each changed endpoint, borrowed until the next call. NULL if other slices have copies
+ * of one, which only a merge can compare. The cost depends on this slice alone, not on the others
+ * of its Service, except for the first change in a Service with several slices, which indexes their
+ * addresses. */
 const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
                                               const struct service_port_ref *ref);
-
-/** How many endpoints were looked at for that because of copies in other slices, so far. */
-size_t slice_change_copies(const struct slice_change *change);
 
 /* ---- queries about slices ---- */
 

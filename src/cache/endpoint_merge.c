@@ -9,16 +9,12 @@ static bool has_address(const struct slice_endpoint *endpoint, const struct addr
     return memcmp(&endpoint->address, address, sizeof(*address)) == 0;
 }
 
-/* Whether @a wins over @b, which may be NULL, whatever their places are. */
-static bool ranks_before(const struct slice_endpoint *a, const struct slice_endpoint *b)
-{
-    return !b || copy_rank(a->flags) < copy_rank(b->flags);
-}
-
-/* The same of two of one slice. */
+/* Whether @a wins over @b, which may be NULL. */
 static bool goes_before(const struct slice_endpoint *a, const struct slice_endpoint *b)
 {
-    return ranks_before(a, b) || (a < b && !ranks_before(b, a));
+    if (!b || copy_rank(a->flags) != copy_rank(b->flags))
+        return !b || copy_rank(a->flags) < copy_rank(b->flags);
+    return a < b;
 }
 
 static bool is_same(const struct slice_endpoint *a, const struct slice_endpoint *b)
@@ -89,39 +85,11 @@ static void find_alike(const struct endpoint_slice *a, const struct endpoint_sli
             break;
 }
 
-/* Most changes affect few endpoints. The others matter only as possible copies of those; but if the
- * slice's ports changed, every endpoint changes. */
-static void compare_slices(struct endpoint_merge *merge)
-{
-    const struct endpoint_slice *slices[] = {merge->before, merge->after};
-    size_t ahead = 0, behind = 0, n = 0;
-    merge->step = MERGE_COMPARED;
-    merge->differ = false;
-    merge->n_walked = 0;
-    vec_clear(&merge->pairs);
-    if (slices[0] && slices[1] && slice_ports_equal(slices[0], slices[1]))
-        find_alike(slices[0], slices[1], &ahead, &behind);
-    for (int i = 0; i < 2; i++)
-        n += slices[i] ? slices[i]->endpoints.n - ahead - behind : 0;
-    make_buckets(merge, n);
-    for (int i = 0; i < 2; i++)
-        if (slices[i])
-            take(merge, slices[i], ahead, slices[i]->endpoints.n - behind, true);
-    for (int i = 0; i < 2 && n > 0; i++) {
-        if (!slices[i])
-            continue;
-        take(merge, slices[i], 0, ahead, false);
-        take(merge, slices[i], slices[i]->endpoints.n - behind, slices[i]->endpoints.n, false);
-    }
-    vec_each (&merge->pairs, pair)
-        merge->differ = merge->differ || !is_same(pair->before, pair->after);
-}
-
 /* ---- copies in other slices ---- */
 
 /*
- * How many endpoints of a Service's slices have an address, by its hash, with open addressing:
- * copies are rare, so most changes need to know no more. An entry that falls to 0 stays until the
+ * How many endpoints of a Service's slices have an address, by its hash, with open addressing. An
+ * entry that falls to 0 stays until the
  * index is full and is made anew.
  */
 struct address_index {
@@ -178,12 +146,59 @@ static struct address_index *make_index(const struct endpoint_merge *merge)
     return index;
 }
 
+static bool has_others(const struct endpoint_merge *merge)
+{
+    const enum family family = (merge->after ? merge->after : merge->before)->family;
+    vec_each (&merge->members->by_id, it)
+        if (!is_own(merge, *it) && (*it)->family == family)
+            return true;
+    return false;
+}
+
+static void find_copies(struct endpoint_merge *merge)
+{
+    struct members *members = merge->members;
+    if (!has_others(merge))
+        return;
+    if (!members->index)
+        members->index = make_index(merge);
+    vec_each (&merge->pairs, pair)
+        pair->elsewhere = find_entry(members->index, pair->address)->n > pair->n_before + 1;
+}
+
+/* ---- the change ---- */
+
+/* Most changes affect few endpoints. The others matter only as possible copies of those; but if the
+ * slice's ports changed, every endpoint changes. */
+static void compare_slices(struct endpoint_merge *merge)
+{
+    const struct endpoint_slice *slices[] = {merge->before, merge->after};
+    size_t ahead = 0, behind = 0, n = 0;
+    merge->compared = true;
+    vec_clear(&merge->pairs);
+    if (slices[0] && slices[1] && slice_ports_equal(slices[0], slices[1]))
+        find_alike(slices[0], slices[1], &ahead, &behind);
+    for (int i = 0; i < 2; i++)
+        n += slices[i] ? slices[i]->endpoints.n - ahead - behind : 0;
+    make_buckets(merge, n);
+    for (int i = 0; i < 2; i++)
+        if (slices[i])
+            take(merge, slices[i], ahead, slices[i]->endpoints.n - behind, true);
+    for (int i = 0; i < 2 && n > 0; i++) {
+        if (!slices[i])
+            continue;
+        take(merge, slices[i], 0, ahead, false);
+        take(merge, slices[i], slices[i]->endpoints.n - behind, slices[i]->endpoints.n, false);
+    }
+    find_copies(merge);
+}
+
 void endpoint_merge_finish(struct endpoint_merge *merge)
 {
     struct address_index *index = merge->members->index;
     if (!index)
         return;
-    if (merge->step < MERGE_COMPARED)
+    if (!merge->compared)
         compare_slices(merge);
     if (index->n + merge->pairs.n > index->size * 7 / 8) {
         free(index);
@@ -192,105 +207,6 @@ void endpoint_merge_finish(struct endpoint_merge *merge)
     }
     vec_each (&merge->pairs, pair)
         count_endpoints(index, pair->address, pair->n_before, pair->n_after);
-}
-
-static bool is_other(const struct endpoint_merge *merge, const struct endpoint_slice *slice)
-{
-    return !is_own(merge, slice) &&
-           slice->family == (merge->after ? merge->after : merge->before)->family;
-}
-
-static bool has_other(const struct endpoint_merge *merge)
-{
-    vec_each (&merge->members->by_id, it)
-        if (is_other(merge, *it))
-            return true;
-    return false;
-}
-
-/* Counts the copies of each pair in other slices, and lists these if there are any. */
-static void find_others(struct endpoint_merge *merge)
-{
-    struct members *members = merge->members;
-    merge->step = MERGE_FOUND;
-    merge->n_taken = merge->n_others = 0;
-    vec_clear(&merge->others);
-    if (!has_other(merge))
-        return;
-    if (!members->index)
-        members->index = make_index(merge);
-    vec_each (&merge->pairs, pair) {
-        const struct indexed_address *entry = find_entry(members->index, pair->address);
-        pair->n_others = entry->n ? entry->n - 1 - pair->n_before : 0;
-        merge->n_others += pair->n_others;
-    }
-    vec_each (&members->by_id, it)
-        if (merge->n_others > 0 && is_other(merge, *it))
-            vec_push(&merge->others, (struct other_slice){.slice = *it});
-}
-
-/* Enters the copies in @slice into their pairs. Returns how many copies, here and in the slices
- * after it, do not matter any more. */
-static size_t take_others(struct endpoint_merge *merge, const struct endpoint_slice *slice)
-{
-    size_t done = 0;
-    vec_each (&slice->endpoints, endpoint) {
-        const uint32_t number = *find_bucket(merge, &endpoint->address);
-        struct endpoint_pair *pair = number ? &merge->pairs.v[number - 1] : NULL;
-        if (!pair || pair->n_open == 0)
-            continue;
-        if (ranks_before(endpoint, pair->other)) {
-            pair->other = endpoint;
-            pair->other_id = slice->id;
-        }
-        uint32_t n = copy_rank(endpoint->flags) == 0 ? pair->n_open : 1;
-        pair->n_open -= n;
-        done += n;
-    }
-    return done;
-}
-
-/* Sets the winner of each pair among the copies in other slices with @port. Usually the next port
- * is in the same slices, and the winners remain. */
-static void choose_others(struct endpoint_merge *merge, const struct slice_port *port)
-{
-    if (merge->step < MERGE_FOUND)
-        find_others(merge);
-    bool same = merge->step == MERGE_CHOSEN;
-    for (size_t i = 0; i < merge->n_taken; i++) {
-        struct other_slice *other = &merge->others.v[i];
-        same = same && other->has_port == endpoint_slice_has_port(other->slice, port);
-    }
-    if (same || merge->n_others == 0)
-        return;
-    size_t left = merge->n_others, i;
-    vec_each (&merge->pairs, pair) {
-        pair->other = NULL;
-        pair->n_open = pair->n_others;
-    }
-    for (i = 0; left > 0 && i < merge->others.n; i++) {
-        struct other_slice *other = &merge->others.v[i];
-        other->has_port = endpoint_slice_has_port(other->slice, port);
-        if (other->has_port) {
-            left -= take_others(merge, other->slice);
-            merge->n_walked += other->slice->endpoints.n;
-        }
-    }
-    merge->n_taken = i;
-    merge->step = MERGE_CHOSEN;
-}
-
-/* The winner of @pair if its copy in @slice, which changes, is @own. */
-static const struct slice_endpoint *winner(const struct endpoint_pair *pair,
-                                           const struct slice_endpoint *own,
-                                           const struct endpoint_slice *slice)
-{
-    const struct slice_endpoint *other = pair->other;
-    if (!own || !other)
-        return own ? own : other;
-    if (copy_rank(own->flags) != copy_rank(other->flags))
-        return ranks_before(own, other) ? own : other;
-    return strcmp(slice->id, pair->other_id) < 0 ? own : other;
 }
 
 /* Removes the first of @ports if its number is @number. */
@@ -338,47 +254,44 @@ static struct slice_ports ports_of(const struct endpoint_slice *slice,
                  : (struct slice_ports){0};
 }
 
+/* The deltas of the endpoints with a port that the slice had, or has. False if one of them has
+ * copies elsewhere. */
+static bool add_deltas(struct endpoint_merge *merge, uint16_t port, bool was, bool is)
+{
+    vec_each (&merge->pairs, pair) {
+        const struct endpoint_delta delta = {
+            {*pair->address, port}, was ? pair->before : NULL, is ? pair->after : NULL};
+        if (is_same(delta.before, delta.after))
+            continue;
+        if (pair->elsewhere)
+            return false;
+        vec_push(&merge->deltas, delta);
+    }
+    return true;
+}
+
 const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
                                               const struct service_port_ref *ref)
 {
     struct endpoint_merge *merge = change->merge;
     struct slice_ports before = ports_of(merge->before, ref), after = ports_of(merge->after, ref);
     vec_clear(&merge->deltas);
-    if (merge->step < MERGE_COMPARED && (before.n || after.n))
+    if (!merge->compared && (before.n || after.n))
         compare_slices(merge);
     while (before.n || after.n) {
-        bool first = after.n == 0 || (before.n && before.v->port < after.v->port);
-        const struct slice_port port = first ? *before.v : *after.v;
-        bool was = take_number(&before, port.port), is = take_number(&after, port.port);
-        if (was && is && !merge->differ)
-            continue;
-        choose_others(merge, &port);
-        merge->n_walked += merge->n_others ? merge->pairs.n : 0;
-        vec_each (&merge->pairs, pair) {
-            const struct slice_endpoint *old = was ? pair->before : NULL;
-            const struct slice_endpoint *new = is ? pair->after : NULL;
-            if (is_same(old, new))
-                continue;
-            struct endpoint_delta delta = {{*pair->address, port.port},
-                                           winner(pair, old, merge->before),
-                                           winner(pair, new, merge->after)};
-            if (!is_same(delta.before, delta.after))
-                vec_push(&merge->deltas, delta);
-        }
+        const bool first = after.n == 0 || (before.n && before.v->port < after.v->port);
+        const uint16_t port = first ? before.v->port : after.v->port;
+        const bool was = take_number(&before, port), is = take_number(&after, port);
+        if (!add_deltas(merge, port, was, is))
+            return NULL;
     }
     log_deltas(ref, &merge->deltas);
     return &merge->deltas;
-}
-
-size_t slice_change_copies(const struct slice_change *change)
-{
-    return change->merge->step < MERGE_COMPARED ? 0 : change->merge->n_walked;
 }
 
 void endpoint_merge_clear(struct endpoint_merge *merge)
 {
     vec_free(&merge->pairs);
     vec_free(&merge->buckets);
-    vec_free(&merge->others);
     vec_free(&merge->deltas);
 }

@@ -98,7 +98,7 @@ static void report_changes(struct endpoint_slice_cache *cache, const struct cach
     merge->before = before;
     merge->after = after;
     merge->members = &owner->members;
-    merge->step = MERGE_BEGUN;
+    merge->compared = false;
     ops->slice_changed(ops->ctx, &change);
     endpoint_merge_finish(merge);
 }

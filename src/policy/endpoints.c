@@ -10,8 +10,6 @@
 /* At most about so many changed endpoints of a Service are looked at between two syncs when its
  * slices change; what is left is decided anew, within the budgets of syncs. */
 #define DELTAS_AT_ONCE 20000
-/* So many copies in several slices count as one of them. */
-#define COPIES_A_DELTA 50
 
 struct selection_counts port_counts(const struct port_state *port)
 {
@@ -98,15 +96,15 @@ bool endpoints_change(struct policy *policy, struct port_state *port,
 {
     const struct service_port_ref ref = port_state_ref(port);
     size_t *spent = service_spent(policy, port->owner);
-    if (*spent >= DELTAS_AT_ONCE)
-        port_mark_whole(policy, port);
     if (port->whole) /* whatever changed will be part of the decision */
         return false;
-    const size_t copies = slice_change_copies(change);
-    const endpoint_delta_vec *deltas = slice_change_deltas(change, &ref);
-    *spent += deltas->n + (slice_change_copies(change) - copies) / COPIES_A_DELTA;
-    if (deltas->n == 0)
+    const endpoint_delta_vec *deltas =
+        *spent < DELTAS_AT_ONCE ? slice_change_deltas(change, &ref) : NULL;
+    if (!deltas)
+        port_mark_whole(policy, port);
+    if (!deltas || deltas->n == 0)
         return false;
+    *spent += deltas->n;
     struct effect effect = {.counts = port_counts(port)};
     const struct selection_basis was = selection_basis_of(&effect.counts);
     const bool taken = take_deltas(policy, port, deltas, &was, &effect);

@@ -210,9 +210,9 @@ void port_keep_counts(struct port_state *port, const struct selection_counts *co
 /**
  * Applies the change of a slice to @port: adds what changes in its sets to its details, or marks it
  * to be decided as a whole. That is necessary if the verdicts on other endpoints change, or the
- * ones that keep their flows, if a changed endpoint is or was a service address, or if the
- * Service's changes have cost too much since the last sync. Returns whether the local ready
- * endpoints of a port that is not decided as a whole may differ.
+ * ones that keep their flows, if a changed endpoint is or was a service address or has
+ * copies in several slices, or if the Service's changes have cost too much since the last sync.
+ * Returns whether the local ready endpoints of a port that is not decided as a whole may differ.
  */
 bool endpoints_change(struct policy *policy, struct port_state *port,
                       const struct slice_change *change);
