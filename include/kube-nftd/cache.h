@@ -91,7 +91,7 @@ typedef VEC(struct endpoint) endpoint_vec;
 struct slice_change {
     const char *service_id;
     enum family family;
-    struct endpoint_merge *merge; /* private */
+    struct slice_comparison *comparison; /* private */
 };
 
 /* The winning copy of an endpoint, or its attributes, changed. Borrowed. */

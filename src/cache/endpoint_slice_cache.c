@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The slices of each Service, and their endpoints merged. */
-#include "endpoint_merge.h"
+#include "slice_change.h"
 #include "store.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct owner {
 struct endpoint_slice_cache {
     const struct object_store *store;
     struct hash_table owners;
-    struct endpoint_merge merge;
+    struct slice_comparison comparison;
 };
 
 /* ---- the slices of a Service ---- */
@@ -93,14 +93,15 @@ static void report_changes(struct endpoint_slice_cache *cache, const struct cach
                            struct owner *owner, const struct endpoint_slice *before,
                            const struct endpoint_slice *after)
 {
-    struct endpoint_merge *merge = &cache->merge;
-    const struct slice_change change = {owner->service_id, (after ? after : before)->family, merge};
-    merge->before = before;
-    merge->after = after;
-    merge->members = &owner->members;
-    merge->compared = false;
+    struct slice_comparison *comparison = &cache->comparison;
+    const struct slice_change change = {owner->service_id, (after ? after : before)->family,
+                                        comparison};
+    comparison->before = before;
+    comparison->after = after;
+    comparison->members = &owner->members;
+    comparison->compared = false;
     ops->slice_changed(ops->ctx, &change);
-    endpoint_merge_finish(merge);
+    slice_comparison_finish(comparison);
 }
 
 void endpoint_slice_cache_change(struct endpoint_slice_cache *cache,
@@ -138,7 +139,7 @@ void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
 {
     hash_table_each (&cache->owners, struct owner, owner)
         free_owner(cache, owner);
-    endpoint_merge_clear(&cache->merge);
+    slice_comparison_clear(&cache->comparison);
     free(cache);
 }
 

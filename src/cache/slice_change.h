@@ -6,8 +6,8 @@
  *
  * The work is that of the changed endpoints and their service ports.
  */
-#ifndef KUBE_NFTD_CACHE_ENDPOINT_MERGE_H
-#define KUBE_NFTD_CACHE_ENDPOINT_MERGE_H
+#ifndef KUBE_NFTD_CACHE_SLICE_CHANGE_H
+#define KUBE_NFTD_CACHE_SLICE_CHANGE_H
 
 #include "kube-nftd/cache.h"
 
@@ -34,7 +34,7 @@ struct endpoint_pair {
 };
 
 /* A slice of a Service is added, changed or removed. Scratch; starts zeroed. */
-struct endpoint_merge {
+struct slice_comparison {
     const struct endpoint_slice *before, *after; /* NULL: added, removed */
     struct members *members;                     /* of the Service */
     bool compared;                               /* the pairs are those of this change */
@@ -43,9 +43,9 @@ struct endpoint_merge {
     endpoint_delta_vec deltas;                   /* of the last service port */
 };
 
-/** Updates the index of merge->members, if there is one, for the change. */
-void endpoint_merge_finish(struct endpoint_merge *merge);
+/** Updates the index of comparison->members, if there is one, for the change. */
+void slice_comparison_finish(struct slice_comparison *comparison);
 
-void endpoint_merge_clear(struct endpoint_merge *merge);
+void slice_comparison_clear(struct slice_comparison *comparison);
 
 #endif

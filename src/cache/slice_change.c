@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "endpoint_merge.h"
+#include "slice_change.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,49 +24,51 @@ static bool is_same(const struct slice_endpoint *a, const struct slice_endpoint 
 
 /* ---- changes within the slice ---- */
 
-static void make_buckets(struct endpoint_merge *merge, size_t most)
+static void make_buckets(struct slice_comparison *comparison, size_t most)
 {
     size_t n = 8;
     while (n < 2 * most)
         n *= 2;
-    vec_clear(&merge->buckets);
-    vec_reserve(&merge->buckets, n);
-    memset(merge->buckets.v, 0, n * sizeof(*merge->buckets.v));
-    merge->buckets.n = n;
+    vec_clear(&comparison->buckets);
+    vec_reserve(&comparison->buckets, n);
+    memset(comparison->buckets.v, 0, n * sizeof(*comparison->buckets.v));
+    comparison->buckets.n = n;
 }
 
 /* The bucket of the pair of @address, or the empty one for it. */
-static inline uint32_t *find_bucket(const struct endpoint_merge *merge,
+static inline uint32_t *find_bucket(const struct slice_comparison *comparison,
                                     const struct address *address)
 {
-    const size_t mask = merge->buckets.n - 1;
+    const size_t mask = comparison->buckets.n - 1;
     size_t at = address_hash(address, 0) & mask;
     for (;; at = (at + 1) & mask) {
-        uint32_t *bucket = &merge->buckets.v[at];
-        if (!*bucket || memcmp(merge->pairs.v[*bucket - 1].address, address, sizeof(*address)) == 0)
+        uint32_t *bucket = &comparison->buckets.v[at];
+        if (!*bucket ||
+            memcmp(comparison->pairs.v[*bucket - 1].address, address, sizeof(*address)) == 0)
             return bucket;
     }
 }
 
 /* Enters the endpoints of @slice in [@from, @to) into their pairs. Without @add, endpoints whose
  * address has no pair yet are skipped. */
-static void take(struct endpoint_merge *merge, const struct endpoint_slice *slice, size_t from,
-                 size_t to, bool add)
+static void take(struct slice_comparison *comparison, const struct endpoint_slice *slice,
+                 size_t from, size_t to, bool add)
 {
     for (; from < to; from++) {
         const struct slice_endpoint *endpoint = &slice->endpoints.v[from];
-        uint32_t *bucket = find_bucket(merge, &endpoint->address);
+        uint32_t *bucket = find_bucket(comparison, &endpoint->address);
         if (!*bucket) {
             if (!add)
                 continue;
-            vec_push(&merge->pairs, (struct endpoint_pair){.address = &endpoint->address});
-            *bucket = (uint32_t)merge->pairs.n;
+            vec_push(&comparison->pairs, (struct endpoint_pair){.address = &endpoint->address});
+            *bucket = (uint32_t)comparison->pairs.n;
         }
-        struct endpoint_pair *pair = &merge->pairs.v[*bucket - 1];
-        const struct slice_endpoint **copy = slice == merge->after ? &pair->after : &pair->before;
+        struct endpoint_pair *pair = &comparison->pairs.v[*bucket - 1];
+        const struct slice_endpoint **copy =
+            slice == comparison->after ? &pair->after : &pair->before;
         if (goes_before(endpoint, *copy))
             *copy = endpoint;
-        ++*(slice == merge->after ? &pair->n_after : &pair->n_before);
+        ++*(slice == comparison->after ? &pair->n_after : &pair->n_before);
     }
 }
 
@@ -123,46 +125,46 @@ static void count_endpoints(struct address_index *index, const struct address *a
 }
 
 /* The slice that changes, in its old and its new version. */
-static bool is_own(const struct endpoint_merge *merge, const struct endpoint_slice *slice)
+static bool is_own(const struct slice_comparison *comparison, const struct endpoint_slice *slice)
 {
-    return slice == merge->before || slice == merge->after;
+    return slice == comparison->before || slice == comparison->after;
 }
 
 /* As before the change. */
-static struct address_index *make_index(const struct endpoint_merge *merge)
+static struct address_index *make_index(const struct slice_comparison *comparison)
 {
-    const struct members *members = merge->members;
-    size_t n = 16 + (merge->before ? merge->before->endpoints.n : 0);
+    const struct members *members = comparison->members;
+    size_t n = 16 + (comparison->before ? comparison->before->endpoints.n : 0);
     vec_each (&members->by_id, it)
         n += (*it)->endpoints.n;
     n += n / 2;
     struct address_index *index = xcalloc(1, sizeof(*index) + n * sizeof(*index->entries));
     index->size = n;
     vec_each (&members->by_id, it) {
-        const struct endpoint_slice *slice = is_own(merge, *it) ? merge->before : *it;
+        const struct endpoint_slice *slice = is_own(comparison, *it) ? comparison->before : *it;
         for (size_t i = 0; slice && i < slice->endpoints.n; i++)
             count_endpoints(index, &slice->endpoints.v[i].address, 0, 1);
     }
     return index;
 }
 
-static bool has_others(const struct endpoint_merge *merge)
+static bool has_others(const struct slice_comparison *comparison)
 {
-    const enum family family = (merge->after ? merge->after : merge->before)->family;
-    vec_each (&merge->members->by_id, it)
-        if (!is_own(merge, *it) && (*it)->family == family)
+    const enum family family = (comparison->after ? comparison->after : comparison->before)->family;
+    vec_each (&comparison->members->by_id, it)
+        if (!is_own(comparison, *it) && (*it)->family == family)
             return true;
     return false;
 }
 
-static void find_copies(struct endpoint_merge *merge)
+static void find_copies(struct slice_comparison *comparison)
 {
-    struct members *members = merge->members;
-    if (!has_others(merge))
+    struct members *members = comparison->members;
+    if (!has_others(comparison))
         return;
     if (!members->index)
-        members->index = make_index(merge);
-    vec_each (&merge->pairs, pair)
+        members->index = make_index(comparison);
+    vec_each (&comparison->pairs, pair)
         pair->elsewhere = find_entry(members->index, pair->address)->n > pair->n_before + 1;
 }
 
@@ -170,42 +172,42 @@ static void find_copies(struct endpoint_merge *merge)
 
 /* Most changes affect few endpoints. The others matter only as possible copies of those; but if the
  * slice's ports changed, every endpoint changes. */
-static void compare_slices(struct endpoint_merge *merge)
+static void compare_slices(struct slice_comparison *comparison)
 {
-    const struct endpoint_slice *slices[] = {merge->before, merge->after};
+    const struct endpoint_slice *slices[] = {comparison->before, comparison->after};
     size_t ahead = 0, behind = 0, n = 0;
-    merge->compared = true;
-    vec_clear(&merge->pairs);
+    comparison->compared = true;
+    vec_clear(&comparison->pairs);
     if (slices[0] && slices[1] && slice_ports_equal(slices[0], slices[1]))
         find_alike(slices[0], slices[1], &ahead, &behind);
     for (int i = 0; i < 2; i++)
         n += slices[i] ? slices[i]->endpoints.n - ahead - behind : 0;
-    make_buckets(merge, n);
+    make_buckets(comparison, n);
     for (int i = 0; i < 2; i++)
         if (slices[i])
-            take(merge, slices[i], ahead, slices[i]->endpoints.n - behind, true);
+            take(comparison, slices[i], ahead, slices[i]->endpoints.n - behind, true);
     for (int i = 0; i < 2 && n > 0; i++) {
         if (!slices[i])
             continue;
-        take(merge, slices[i], 0, ahead, false);
-        take(merge, slices[i], slices[i]->endpoints.n - behind, slices[i]->endpoints.n, false);
+        take(comparison, slices[i], 0, ahead, false);
+        take(comparison, slices[i], slices[i]->endpoints.n - behind, slices[i]->endpoints.n, false);
     }
-    find_copies(merge);
+    find_copies(comparison);
 }
 
-void endpoint_merge_finish(struct endpoint_merge *merge)
+void slice_comparison_finish(struct slice_comparison *comparison)
 {
-    struct address_index *index = merge->members->index;
+    struct address_index *index = comparison->members->index;
     if (!index)
         return;
-    if (!merge->compared)
-        compare_slices(merge);
-    if (index->n + merge->pairs.n > index->size * 7 / 8) {
+    if (!comparison->compared)
+        compare_slices(comparison);
+    if (index->n + comparison->pairs.n > index->size * 7 / 8) {
         free(index);
-        merge->members->index = NULL;
+        comparison->members->index = NULL;
         return;
     }
-    vec_each (&merge->pairs, pair)
+    vec_each (&comparison->pairs, pair)
         count_endpoints(index, pair->address, pair->n_before, pair->n_after);
 }
 
@@ -256,16 +258,16 @@ static struct slice_ports ports_of(const struct endpoint_slice *slice,
 
 /* The deltas of the endpoints with a port that the slice had, or has. False if one of them has
  * copies elsewhere. */
-static bool add_deltas(struct endpoint_merge *merge, uint16_t port, bool was, bool is)
+static bool add_deltas(struct slice_comparison *comparison, uint16_t port, bool was, bool is)
 {
-    vec_each (&merge->pairs, pair) {
+    vec_each (&comparison->pairs, pair) {
         const struct endpoint_delta delta = {
             {*pair->address, port}, was ? pair->before : NULL, is ? pair->after : NULL};
         if (is_same(delta.before, delta.after))
             continue;
         if (pair->elsewhere)
             return false;
-        vec_push(&merge->deltas, delta);
+        vec_push(&comparison->deltas, delta);
     }
     return true;
 }
@@ -273,25 +275,26 @@ static bool add_deltas(struct endpoint_merge *merge, uint16_t port, bool was, bo
 const endpoint_delta_vec *slice_change_deltas(const struct slice_change *change,
                                               const struct service_port_ref *ref)
 {
-    struct endpoint_merge *merge = change->merge;
-    struct slice_ports before = ports_of(merge->before, ref), after = ports_of(merge->after, ref);
-    vec_clear(&merge->deltas);
-    if (!merge->compared && (before.n || after.n))
-        compare_slices(merge);
+    struct slice_comparison *comparison = change->comparison;
+    struct slice_ports before = ports_of(comparison->before, ref),
+                       after = ports_of(comparison->after, ref);
+    vec_clear(&comparison->deltas);
+    if (!comparison->compared && (before.n || after.n))
+        compare_slices(comparison);
     while (before.n || after.n) {
         const bool first = after.n == 0 || (before.n && before.v->port < after.v->port);
         const uint16_t port = first ? before.v->port : after.v->port;
         const bool was = take_number(&before, port), is = take_number(&after, port);
-        if (!add_deltas(merge, port, was, is))
+        if (!add_deltas(comparison, port, was, is))
             return NULL;
     }
-    log_deltas(ref, &merge->deltas);
-    return &merge->deltas;
+    log_deltas(ref, &comparison->deltas);
+    return &comparison->deltas;
 }
 
-void endpoint_merge_clear(struct endpoint_merge *merge)
+void slice_comparison_clear(struct slice_comparison *comparison)
 {
-    vec_free(&merge->pairs);
-    vec_free(&merge->buckets);
-    vec_free(&merge->deltas);
+    vec_free(&comparison->pairs);
+    vec_free(&comparison->buckets);
+    vec_free(&comparison->deltas);
 }
