@@ -110,12 +110,12 @@ struct port_state {
     struct port_details *details; /* of src/policy/state.h; may be NULL */
     uint32_t index : 24;          /* in the Service's ports */
     uint32_t protocol : 8;
-    uint32_t id;        /* of its routes: unique, never 0 */
-    uint32_t cursor;    /* how far an unfinished stage of its work has come */
-    uint8_t few[SORTS]; /* struct selection_counts, unless details has them */
-    uint8_t few_held;   /* endpoints passed to the table, likewise */
-    uint8_t work : 3;   /* 1 << stage (src/policy/state.h) for each that it waits for */
-    uint8_t listed : 3; /* the same: where it is in a queue, maybe without need */
+    uint32_t id;                    /* of its routes: unique, never 0 */
+    uint32_t cursor;                /* how far an unfinished stage of its work has come */
+    uint32_t held;                  /* endpoints passed to the table */
+    struct selection_counts counts; /* of the last decision, and the deltas since */
+    uint8_t work : 3;               /* 1 << stage (src/policy/state.h) for each that it waits for */
+    uint8_t listed : 3;             /* the same: where it is in a queue, maybe without need */
     uint8_t family : 1;
     bool removed : 1;        /* its Service has it no more: only its claims and routes are left */
     bool whole : 1;          /* decide all endpoints, not only the deltas */
@@ -154,9 +154,6 @@ bool policy_serves_localhost(const struct policy *policy, const struct port_stat
 /** "namespace/name:port", or "namespace/name" if the port has no name. The caller frees it. @port
  * must not be removed. */
 char *port_state_name(const struct port_state *port);
-
-/** The endpoint counts of @port: those of the last decision plus the deltas since. */
-struct selection_counts port_counts(const struct port_state *port);
 
 /** Whether the traffic policy for connections to the cluster IP, or for @external ones, is Local.
  * False for @external if the port cannot be reached from outside. */

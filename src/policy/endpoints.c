@@ -11,29 +11,6 @@
  * slices change; what is left is decided anew, within the budgets of syncs. */
 #define DELTAS_AT_ONCE 20000
 
-struct selection_counts port_counts(const struct port_state *port)
-{
-    struct selection_counts counts;
-    if (port->details && port->details->many)
-        return port->details->counts;
-    for (int i = 0; i < SORTS; i++)
-        counts.n[i] = port->few[i];
-    return counts;
-}
-
-void port_keep_counts(struct port_state *port, const struct selection_counts *counts)
-{
-    bool many = counts->n[SORT_ANY] > UINT8_MAX; /* the other counts are no larger */
-    if (many) {
-        port_make_details(port)->counts = *counts;
-    } else {
-        for (int i = 0; i < SORTS; i++)
-            port->few[i] = (uint8_t)counts->n[i];
-    }
-    if (port->details)
-        port->details->many = many;
-}
-
 /* ---- deltas ---- */
 
 /* What deltas do to a port, as traits. */
@@ -105,7 +82,7 @@ bool endpoints_change(struct policy *policy, struct port_state *port,
     if (!deltas || deltas->n == 0)
         return false;
     *spent += deltas->n;
-    struct effect effect = {.counts = port_counts(port)};
+    struct effect effect = {.counts = port->counts};
     const struct selection_basis was = selection_basis_of(&effect.counts);
     const bool taken = take_deltas(policy, port, deltas, &was, &effect);
     const struct selection_basis basis = selection_basis_of(&effect.counts);
@@ -114,7 +91,7 @@ bool endpoints_change(struct policy *policy, struct port_state *port,
     port_mark(policy, port, 1U << STAGE_ENDPOINTS);
     if (port->whole)
         return false;
-    port_keep_counts(port, &effect.counts);
+    port->counts = effect.counts;
     node_names_see(policy, effect.seen);
     return effect.changed & 1 << SORT_LOCAL_READY;
 }

@@ -89,7 +89,7 @@ void policy_set_zone(struct policy *policy, const char *zone)
     if (same)
         return;
     each_port (policy, port) {
-        if (port_counts(port).n[SORT_ANY] == 0)
+        if (port->counts.n[SORT_ANY] == 0)
             continue;
         port_mark_whole(policy, port);
     }

@@ -59,8 +59,7 @@ void port_forget_deltas(struct port_state *port)
     if (!details)
         return;
     vec_free(&details->changes);
-    if (details->many || details->hairpins.n > 0 || details->held || details->most ||
-        details->n_service_addresses)
+    if (details->hairpins.n > 0 || details->most || details->n_service_addresses)
         return;
     vec_free(&details->hairpins);
     free(details);

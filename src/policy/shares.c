@@ -48,15 +48,10 @@ static struct share *add_share(struct policy *policy, const char *service_id)
     return share;
 }
 
-static size_t held_by(const struct port_state *port)
-{
-    return port->details && port->details->held ? port->details->held : port->few_held;
-}
-
 /* The service port of @service_id, in @share if that is known, now holds @n endpoints. */
 static void hold(struct policy *policy, const char *service_id, struct port_state *port, size_t n)
 {
-    const size_t before = held_by(port);
+    const size_t before = port->held;
     if (n == before)
         return;
     struct share *share = find_share(policy, service_id);
@@ -70,11 +65,7 @@ static void hold(struct policy *policy, const char *service_id, struct port_stat
         hash_table_remove(&policy->shares.by_namespace, &share->link);
         free(share);
     }
-    port->few_held = n <= UINT8_MAX ? (uint8_t)n : 0;
-    if (n > UINT8_MAX)
-        port_make_details(port)->held = (uint32_t)n;
-    else if (port->details)
-        port->details->held = 0;
+    port->held = (uint32_t)n;
 }
 
 /* How many endpoints the service port may have. */
@@ -83,7 +74,7 @@ static size_t room_for(const struct policy *policy, const struct port_state *por
     const struct share *share = find_share(policy, port->owner->service->id);
     const size_t most =
         policy->config.most_endpoints ? policy->config.most_endpoints : MOST_ENDPOINTS;
-    const size_t of_port = held_by(port), of_namespace = share ? share->held : 0;
+    const size_t of_port = port->held, of_namespace = share ? share->held : 0;
     const size_t of_others = policy->shares.held - of_namespace;
     const size_t portion = (most > of_others ? most - of_others : 0) / PORTION_OF_NAMESPACE;
     const size_t of_siblings = of_namespace - of_port;
@@ -138,7 +129,7 @@ void shares_set(struct policy *policy, struct port_state *port, size_t n)
 
 bool shares_change(struct policy *policy, struct port_state *port, size_t came, size_t went)
 {
-    const size_t before = held_by(port);
+    const size_t before = port->held;
     if ((port->details && port->details->most) || went > before + came)
         return false;
     const size_t n = before + came - went;
@@ -164,7 +155,7 @@ bool shares_wake(struct policy *policy)
     for (size_t woken = 0; shares->n_wake > 0 && woken < WOKEN; shares->n_wake--) {
         shares->next = shares->next + 1 < shares->limited.n ? shares->next + 1 : 0;
         struct port_state *port = shares->limited.v[shares->next];
-        if (room_for(policy, port) <= held_by(port))
+        if (room_for(policy, port) <= port->held)
             continue;
         port_mark_whole(policy, port);
         woken++;

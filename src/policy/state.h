@@ -38,11 +38,8 @@ typedef VEC(struct frontend) frontend_vec;
 
 /* State that only few service ports have at a time; allocated on demand. */
 struct port_details {
-    backend_change_vec changes;     /* since the last sync; of one backend, in their order */
-    backend_vec hairpins;           /* passed to the table, in any order */
-    struct selection_counts counts; /* valid if many: too large for the port itself */
-    bool many;
-    uint32_t held;                /* endpoints passed to the table; 0: as in the port's few_held */
+    backend_change_vec changes;   /* since the last sync; of one backend, in their order */
+    backend_vec hairpins;         /* passed to the table, in any order */
     uint32_t most;                /* it is limited to so many endpoints; 0: it is not */
     uint32_t place;               /* among the limited ports */
     uint32_t n_service_addresses; /* endpoints that are, and so are not used */
@@ -204,8 +201,6 @@ struct port_details *port_make_details(struct port_state *port);
 void port_forget_deltas(struct port_state *port);
 
 /* ---- endpoints.c: changes between two syncs ---- */
-
-void port_keep_counts(struct port_state *port, const struct selection_counts *counts);
 
 /**
  * Applies the change of a slice to @port: adds what changes in its sets to its details, or marks it

@@ -68,7 +68,7 @@ static void decide_whole(struct policy *policy, struct port_state *port)
     decide(policy, port);
     service_addresses_count(policy, port, decision->n_service_addresses,
                             &decision->service_address);
-    port_keep_counts(port, &decision->selection.counts);
+    port->counts = decision->selection.counts;
     node_names_see(policy, decision->selection.seen);
     if (claims_reorder(policy, port, decision->selection.has_any))
         port_mark(policy, port, 1U << STAGE_FRONTENDS);
@@ -82,8 +82,8 @@ static bool decide_endpoints(struct policy *policy, struct port_state *port)
     port->whole = false;
     if (whole)
         decide_whole(policy, port);
-    const struct selection_counts counts = port_counts(port);
-    bool lacks = port->has_any && !counts.n[SORT_LOCAL_READY] && !counts.n[SORT_LOCAL_FALLBACK];
+    const uint32_t *n = port->counts.n;
+    bool lacks = port->has_any && !n[SORT_LOCAL_READY] && !n[SORT_LOCAL_FALLBACK];
     count_lacking(policy, port, lacks && only_local_endpoints(port, false),
                   lacks && only_local_endpoints(port, true));
     if (whole || !routes_change_port(policy, port)) {

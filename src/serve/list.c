@@ -90,9 +90,9 @@ static struct endpoint_counts count_for_ports(const struct service_state *state)
 {
     struct endpoint_counts least = {.ready = SIZE_MAX, .serving = SIZE_MAX, .local = SIZE_MAX};
     for (const struct port_state *port = state->ports; port; port = port->next) {
-        const struct selection_counts counts = port_counts(port);
-        size_t all = counts.n[SORT_ANY], ready = counts.n[SORT_READY],
-               local = counts.n[SORT_LOCAL_READY], serving = ready + counts.n[SORT_FALLBACK];
+        const uint32_t *n = port->counts.n;
+        size_t all = n[SORT_ANY], ready = n[SORT_READY], local = n[SORT_LOCAL_READY],
+               serving = ready + n[SORT_FALLBACK];
         least.all = all > least.all ? all : least.all;
         if (!serving)
             continue;
