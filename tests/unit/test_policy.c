@@ -292,7 +292,7 @@ bool ruleset_change_port(struct ruleset *ruleset, uint32_t id, const backend_cha
     enum family family = family_of(ruleset);
     const size_t n_local = count_changes(changes, BACKENDS_LOCAL);
     ck_assert_ptr_nonnull(find_port(id));
-    ck_assert_uint_gt(count_changes(changes, BACKENDS_CLUSTER) + n_local, 0);
+    ck_assert_uint_gt(changes->n, 0);
     for (size_t i = 1; i < changes->n; i++)
         ck_assert_int_lt(backend_compare(&changes->v[i - 1].backend, &changes->v[i].backend), 0);
     changes_taken++;
