@@ -16,18 +16,6 @@
 #define TOKEN_LIMIT ((size_t)64 * 1024)
 #define PEM_LIMIT ((size_t)1024 * 1024)
 
-/* Strips leading and trailing blanks, in place. */
-static void trim(char *text)
-{
-    static const char blanks[] = " \t\r\n\v\f";
-    size_t start = strspn(text, blanks);
-    size_t end = strlen(text);
-    while (end > start && strchr(blanks, text[end - 1]))
-        end--;
-    memmove(text, text + start, end - start);
-    text[end - start] = '\0';
-}
-
 /* A token is one word; anything else could inject headers. */
 static int check_token(const char *token, const char *source, struct error *err)
 {
@@ -89,7 +77,7 @@ void credential_init(struct credential *c, enum credential_kind kind, const char
 {
     *c = (struct credential){.kind = kind, .what = what, .text = xstrdup(text)};
     if (kind == CREDENTIAL_TOKEN && text)
-        trim(c->text);
+        text_trim(c->text);
     if (kind == CREDENTIAL_TOKEN || !text)
         c->file = file;
 }
@@ -126,7 +114,7 @@ static char *load_credential(const struct credential *c, struct error *err)
     if (!text)
         error_prefix(err, "%s", c->file);
     else if (is_token)
-        trim(text);
+        text_trim(text);
     return text ? usable(c, text, c->file, err) : NULL;
 }
 
