@@ -5,7 +5,6 @@
 #include "kube-nftd/localhost.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Seconds after which a pending change is a problem. */
@@ -216,17 +215,6 @@ static void add_family(const struct table_view *it, const char *name, bool owned
     add_seconds(to, "pendingSeconds", it->waiting);
 }
 
-static double read_count(const char *path)
-{
-    unsigned long long number = 0;
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%llu", &number) != 1)
-        number = 0;
-    if (file)
-        fclose(file);
-    return (double)number;
-}
-
 static void add_localhost(const struct snapshot *now, cJSON *to)
 {
     const struct localhost_stats stats = localhost_stats(now->localhost);
@@ -259,9 +247,10 @@ static cJSON *status_facts(const struct snapshot *now)
             add_family(&now->family[i], family_name(i), now->owned[i], facts_append(families));
     add_flowtables(now, families);
     add_localhost(now, root);
-    facts_add(cJSON_AddObjectToObject(root, "conntrack"),
-              fact_number("entries", read_count("/proc/sys/net/netfilter/nf_conntrack_count")),
-              fact_number("limit", read_count("/proc/sys/net/netfilter/nf_conntrack_max")));
+    facts_add(
+        cJSON_AddObjectToObject(root, "conntrack"),
+        fact_number("entries", fmax((double)host_net_setting("netfilter/nf_conntrack_count"), 0)),
+        fact_number("limit", fmax((double)host_net_setting("netfilter/nf_conntrack_max"), 0)));
     facts_add(root, fact_number("claimedByOthers", now->conflicts),
               fact_number("reservedForServer", now->reserved), fact_number("memoryBytes", resident),
               fact_number("memoryMiB", round(resident / 1048576)),
