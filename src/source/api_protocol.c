@@ -212,19 +212,14 @@ void api_status_from_json(const struct json_value *json, long code, struct api_s
 {
     const struct json_value *details = json_member(json, "details");
     const char *reason = string_of(json, "reason");
-    const char *message = string_of(json, "message");
     *out = (struct api_status){
         .code = (long)number_of(json, "code", 100, 999, (double)code),
-        .message = first_line(message),
+        .message = first_line(string_of(json, "message")),
         .retry_after = number_of(details, "retryAfterSeconds", 0, 1e6, -1),
     };
-    /* Servers before 1.9 say "Gone". */
-    out->expired =
-        out->code == 410 || strcmp(reason, "Expired") == 0 || strcmp(reason, "Gone") == 0;
+    out->expired = out->code == 410 || strcmp(reason, "Expired") == 0;
     out->exists = strcmp(reason, "AlreadyExists") == 0;
-    /* Servers before 1.16 give no cause, only the message. */
-    out->too_large = out->code == 504 && (has_cause(details, "ResourceVersionTooLarge") ||
-                                          strstr(message, "Too large resource version"));
+    out->too_large = out->code == 504 && has_cause(details, "ResourceVersionTooLarge");
 }
 
 /* Stops after the first object. */
