@@ -174,8 +174,6 @@ static char *shown(const struct json_value *value)
         return xstrdup("a list");
     case JSON_OBJECT:
         return xstrdup("an object");
-    case JSON_TIME:
-        return xstrdup("a time");
     default:
         return json_has_string(value) ? xasprintf("\"%s\"", value->string) : xstrdup("null");
     }
