@@ -1,62 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Lists of Services, and their connections (kube-nftd/table.h). */
+/* Lists of Services. */
 #include "pages.h"
 
 #include <fnmatch.h>
 #include <string.h>
-
-/* ---- connections ---- */
-
-bool connections_read(const struct snapshot *now, double since)
-{
-    bool done = true;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (now->tables[i])
-            done = table_read_connections(now->tables[i], since) && done;
-    return done;
-}
-
-#define ALL_PORTS UINT32_MAX
-
-/* Sums all ports of a Service, or the one with @index, over both families. */
-static uint64_t connections_of(const struct snapshot *now, const struct service_state *state,
-                               uint32_t index)
-{
-    uint64_t total = 0;
-    for (const struct port_state *port = state->ports; port; port = port->next) {
-        const struct ruleset *ruleset = now->family[port->family].ruleset;
-        if (ruleset && (index == ALL_PORTS || port->index == index))
-            total += ruleset_connections(ruleset, port->id);
-    }
-    return total;
-}
-
-static int compare_totals(const void *a, const void *b)
-{
-    const struct port_connections *p = a, *q = b;
-    if (p->total != q->total)
-        return p->total < q->total ? 1 : -1;
-    int order = strcmp(p->service_id, q->service_id);
-    return order ? order : (p->port > q->port) - (p->port < q->port);
-}
-
-size_t connections_most(const struct snapshot *now, size_t most, port_connections_vec *out)
-{
-    hash_table_each (policy_services(now->policy), const struct service_state, it) {
-        const struct service *service = it->service;
-        bool some = connections_of(now, it, ALL_PORTS) > 0;
-        for (uint32_t i = 0; some && i < service->ports.n; i++) {
-            uint64_t total = connections_of(now, it, i);
-            if (total > 0)
-                vec_push(out, (struct port_connections){service->id, &service->ports.v[i], total});
-        }
-    }
-    size_t all = out->n;
-    if (all > 1)
-        qsort(out->v, all, sizeof(*out->v), compare_totals);
-    out->n = all < most ? all : most;
-    return all - out->n;
-}
 
 /* ---- one Service ---- */
 
@@ -170,7 +117,7 @@ static cJSON *describe(const struct snapshot *now, const struct service_state *s
     add_frontends(service, item);
     add_endpoints(now, state, item);
     if (now->counting != COUNT_NOTHING)
-        facts_add(item, fact_number("connections", connections_of(now, state, ALL_PORTS)));
+        facts_add(item, fact_number("connections", service_connections(now, state)));
     const char *word = service_word(now, state, &text);
     if (service->by_hostname)
         xjoin(&text, "load balancer by hostname");
@@ -208,7 +155,7 @@ static cJSON *describe_absent(const struct snapshot *now, const char *id)
 /* NULL if it has no connections. */
 static cJSON *describe_connections(const struct snapshot *now, const struct service_state *state)
 {
-    uint64_t total = connections_of(now, state, ALL_PORTS);
+    uint64_t total = service_connections(now, state);
     cJSON *item = total ? cJSON_CreateObject() : NULL;
     if (item) {
         facts_add_id(item, state->service->id);
