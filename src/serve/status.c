@@ -179,24 +179,6 @@ static void add_flowtable(const struct ruleset_flowtable *it, uint64_t flows, bo
         facts_add(facts, fact_number("flows", flows), fact_flag("estimated", estimated));
 }
 
-static void add_flowtables(const struct snapshot *now, cJSON *families)
-{
-    struct flowtable_flows flows = {.estimated = false};
-    bool looked = false, known = false;
-    cJSON *facts = families->child;
-    for (enum family i = 0; i < FAMILY_COUNT; i++) {
-        const struct ruleset_flowtable *it = &now->family[i].flowtable;
-        if (!now->family[i].in_use)
-            continue;
-        if (it->in_use && !looked)
-            known = flowtable_flows(&flows);
-        looked = looked || it->in_use;
-        if (it->in_use)
-            add_flowtable(it, flows.n[i], known, flows.estimated, facts);
-        facts = facts->next;
-    }
-}
-
 static void add_family(const struct table_view *it, const char *name, bool owned, cJSON *to)
 {
     facts_add(to, fact_text("family", name),
@@ -213,6 +195,24 @@ static void add_family(const struct table_view *it, const char *name, bool owned
     facts_add_time(to, "lastCommit", it->syncs->last_success);
     add_seconds(to, "lastCommitSeconds", it->syncs->last_seconds);
     add_seconds(to, "pendingSeconds", it->waiting);
+}
+
+static void add_families(const struct snapshot *now, cJSON *families)
+{
+    struct flowtable_flows flows = {.estimated = false};
+    bool any = false;
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        any = any || (now->family[i].in_use && now->family[i].flowtable.in_use);
+    const bool known = any && flowtable_flows(&flows);
+    for (enum family i = 0; i < FAMILY_COUNT; i++) {
+        const struct table_view *it = &now->family[i];
+        if (!it->in_use)
+            continue;
+        cJSON *facts = facts_append(families);
+        add_family(it, family_name(i), now->owned[i], facts);
+        if (it->flowtable.in_use)
+            add_flowtable(&it->flowtable, flows.n[i], known, flows.estimated, facts);
+    }
 }
 
 static void add_localhost(const struct snapshot *now, cJSON *to)
@@ -241,11 +241,7 @@ static cJSON *status_facts(const struct snapshot *now)
     facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", now->node_name),
               fact_text("zone", now->zone), fact_flag("known", !now->node_unknown));
     add_source(now, cJSON_AddObjectToObject(root, "source"));
-    cJSON *families = cJSON_AddArrayToObject(root, "families");
-    for (enum family i = 0; i < FAMILY_COUNT; i++)
-        if (now->family[i].in_use)
-            add_family(&now->family[i], family_name(i), now->owned[i], facts_append(families));
-    add_flowtables(now, families);
+    add_families(now, cJSON_AddArrayToObject(root, "families"));
     add_localhost(now, root);
     facts_add(
         cJSON_AddObjectToObject(root, "conntrack"),
