@@ -23,13 +23,13 @@ static void add_seconds(cJSON *to, const char *key, double seconds)
 
 /* ---- problems ---- */
 
-/* Adds "WHAT: ERROR (3 s ago, next try in 2 s)". */
-static void add_failure(cJSON *problems, const char *what, const char *error, double age,
-                        double next)
+/* Adds "WHAT: ERROR (3 s ago, next try in 2 s)"; @more belongs to what failed. */
+static void add_failure(cJSON *problems, const char *what, const char *more, const char *error,
+                        double age, double next)
 {
     char *then =
         next > 0 ? xasprintf("next try in %.0f s", ceil(next)) : xstrdup("it is being tried again");
-    facts_append_text(problems, "%s: %s (%.0f s ago, %s)", what, error, floor(age), then);
+    facts_append_text(problems, "%s%s: %s (%.0f s ago, %s)", what, more, error, floor(age), then);
     free(then);
 }
 
@@ -69,20 +69,14 @@ static void judge_ports(const struct snapshot *now, cJSON *problems)
                           unbound, port, service);
 }
 
-static void judge_failure(const struct table_view *it, const char *name, cJSON *problems)
-{
-    char *what = xasprintf("%s: the kernel rejected the last changes", name);
-    add_failure(problems, what, it->failure, it->failure_age, it->next_try);
-    free(what);
-}
-
 static void judge_family(const struct table_view *it, const char *name, bool complete,
                          cJSON *problems)
 {
     if (it->lost)
         facts_append_text(problems, "%s: the table is gone, or belongs to another program", name);
     else if (it->failure)
-        judge_failure(it, name, problems);
+        add_failure(problems, name, ": the kernel rejected the last changes", it->failure,
+                    it->failure_age, it->next_try);
     else if (!it->programmed && it->previous)
         facts_append_text(problems, "%s: the table of the previous process stays active", name);
     else if (complete && !it->programmed)
@@ -129,7 +123,7 @@ static void judge(const struct snapshot *now, cJSON *to)
                           floor(now->heard));
     for (int kind = 0; kind < KIND_COUNT; kind++)
         if (now->watch[kind].error)
-            add_failure(problems, now->watch[kind].resource, now->watch[kind].error,
+            add_failure(problems, now->watch[kind].resource, "", now->watch[kind].error,
                         now->watch[kind].error_age, now->watch[kind].next_try);
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].in_use)
