@@ -42,6 +42,9 @@ char *base64_decode(const char *text, size_t n, size_t *length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
+/** Removes leading and trailing blanks and line breaks, in place. */
+void text_trim(char *text);
+
 /** Appends an item to the string *@list, after ", " if it is not empty. *@list may be NULL and is
  * reallocated. */
 void xjoin(char **list, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -333,9 +336,15 @@ bool utf8_is_control(uint32_t code);
 /** A copy of @text with U+FFFD for each byte that is not UTF-8. The caller frees it. */
 char *utf8_repair(const char *text);
 
+/** The length of @length bytes of UTF-8 when cut to @limit at a character boundary. */
+size_t utf8_cut(const char *text, size_t length, size_t limit);
+
 /** A copy of @text with all but RFC 3986's unreserved characters percent-encoded, for use in a path
- * segment or query value. The caller frees it. */
+ * segment. The caller frees it. */
 char *url_escape(const char *text);
+
+/** Appends a query argument to *@url, which is reallocated. */
+void url_add_argument(char **url, const char *key, const char *value);
 
 /*
  * A growing array. Declare with VEC(type), start zeroed, release with vec_free (which does not free

@@ -255,11 +255,6 @@ void service_take_outside(struct service *service, const struct outside *outside
 /** The id of @name in the namespace in the first @length bytes, for the caller to free. */
 char *object_id(const char *namespace, size_t length, const char *name);
 
-void service_free(struct service *service);
-void endpoint_slice_free(struct endpoint_slice *slice);
-void service_cidr_free(struct service_cidr *service_cidr);
-void node_free(struct node *node);
-
 /** The API's name of @type: "LoadBalancer". */
 const char *service_type_name(enum service_type type);
 
@@ -282,9 +277,6 @@ bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_sli
 
 /** Whether @slice has a port of that name, protocol and number. */
 bool endpoint_slice_has_port(const struct endpoint_slice *slice, const struct slice_port *port);
-
-/** Orders ports by protocol and name only. */
-int slice_port_compare_keys(const struct slice_port *a, const struct slice_port *b);
 
 /** Frees what @object owns and zeroes it. */
 void object_clear(struct object *object);

@@ -162,7 +162,7 @@ static inline const char *json_fault(const struct json_value *object)
 
 struct value_reader;
 
-/* Default limit of values in a value, itself included. Each takes 24 bytes beside its text. An
+/* The most values in a value, itself included. Each takes 24 bytes beside its text. An
  * EndpointSlice of 1,000 endpoints has about 20,000. */
 #define VALUES_LIMIT ((size_t)1000000)
 
@@ -172,11 +172,9 @@ typedef int (*value_fn)(void *ctx, const struct json_value *value, const struct 
                         struct error *err);
 
 /** Creates a reader of JSON that passes values to @fn. It rejects values of more than @limit bytes
- * (at most 4 GiB) or VALUES_LIMIT values, or nested more than 128 deep. */
+ * or VALUES_LIMIT values (with SIZE_MAX: more than 4 GiB, or as many values), or nested more than
+ * 128 deep. */
 struct value_reader *json_reader_new(size_t limit, value_fn fn, void *ctx);
-
-/** Changes the limit of values in a value. Call before the first byte. */
-void value_reader_limit_values(struct value_reader *reader, size_t limit);
 
 void value_reader_free(struct value_reader *reader);
 

@@ -3,6 +3,7 @@
 #include "kube-nftd/base.h"
 
 #include <cjson/cJSON.h>
+#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -133,6 +134,17 @@ char *xasprintf(const char *format, ...)
     return text;
 }
 
+void text_trim(char *text)
+{
+    static const char blanks[] = " \t\r\n\v\f";
+    const char *start = text + strspn(text, blanks);
+    size_t length = strlen(start);
+    while (length > 0 && strchr(blanks, start[length - 1]))
+        length--;
+    memmove(text, start, length);
+    text[length] = '\0';
+}
+
 void xjoin(char **list, const char *format, ...)
 {
     va_list args;
@@ -204,23 +216,28 @@ char *utf8_repair(const char *text)
     return copy;
 }
 
+size_t utf8_cut(const char *text, size_t length, size_t limit)
+{
+    if (length <= limit)
+        return length;
+    while (limit > 0 && ((unsigned char)text[limit] & 0xc0) == 0x80)
+        limit--;
+    return limit;
+}
+
 char *url_escape(const char *text)
 {
-    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                     "0123456789-._~";
-    static const char hex[] = "0123456789ABCDEF";
-    char *out = xcalloc(strlen(text) * 3 + 1, 1);
-    char *at = out;
-    for (const char *s = text; *s; s++) {
-        if (strchr(unreserved, *s)) {
-            *at++ = *s;
-            continue;
-        }
-        *at++ = '%';
-        *at++ = hex[(unsigned char)*s >> 4];
-        *at++ = hex[(unsigned char)*s & 15];
-    }
-    return out;
+    char *escaped = alloc_check(curl_easy_escape(NULL, text, 0)), *copy = xstrdup(escaped);
+    curl_free(escaped);
+    return copy;
+}
+
+void url_add_argument(char **url, const char *key, const char *value)
+{
+    char *before = *url, *escaped = url_escape(value);
+    *url = xasprintf("%s%c%s=%s", before, strchr(before, '?') ? '&' : '?', key, escaped);
+    free(escaped);
+    free(before);
 }
 
 /* ---- errors ---- */

@@ -218,23 +218,14 @@ const struct histogram_buckets histogram_programming = {
                47,   48,  49, 50, 51, 52,  53,  54,  55,  56,  57,  58,  59,  60,  65,  70,
                75,   80,  85, 90, 95, 100, 105, 110, 115, 120, 150, 180, 210, 240, 270, 300}};
 
-/* Index of the first bound that is not below @value, or the number of bounds. */
-static size_t bucket_of(const struct histogram_buckets *buckets, double value)
-{
-    size_t low = 0, high = buckets->n;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (buckets->bounds[middle] < value)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
+/* Most durations are short: they are below the first bounds. */
 void histogram_add(struct histogram *histogram, double value)
 {
-    histogram->counts[bucket_of(histogram->buckets, value)]++;
+    const struct histogram_buckets *buckets = histogram->buckets;
+    size_t i = 0;
+    while (i < buckets->n && buckets->bounds[i] < value)
+        i++;
+    histogram->counts[i]++;
     histogram->sum += value;
 }
 

@@ -115,15 +115,9 @@ static bool fail(CURL *curl, CURLcode code, const char *address, bool too_long, 
 static char *make_url(const char *address, const char *path, const char *const (*query)[2])
 {
     char *url = xasprintf("http://%s%s", address, path);
-    for (const char *separator = "?"; (*query)[0]; query++) {
-        if (!(*query)[1])
-            continue;
-        char *before = url, *value = url_escape((*query)[1]);
-        url = xasprintf("%s%s%s=%s", before, separator, (*query)[0], value);
-        separator = "&";
-        free(before);
-        free(value);
-    }
+    for (; (*query)[0]; query++)
+        if ((*query)[1])
+            url_add_argument(&url, (*query)[0], (*query)[1]);
     return url;
 }
 

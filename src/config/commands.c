@@ -259,7 +259,7 @@ void options_usage(const struct options *options, FILE *out)
     {
         fprintf(out, "  %s%s%s\n", it->words, it->subject ? " " : "",
                 it->subject ? it->subject : "");
-        setting_print_help(out, it->help);
+        setting_print_text(out, HELP_INDENT, it->help);
     }
     settings_print(out);
 }

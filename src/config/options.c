@@ -273,18 +273,14 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
 
 char *node_name(const char *override, struct error *err)
 {
-    static const char blanks[] = " \t\n\v\f\r";
     char host[HOST_NAME_MAX + 1] = "";
     if (!override && gethostname(host, sizeof(host)) < 0) {
         error_set(err, "cannot read the host's name: %s", strerror(errno));
         return NULL;
     }
-    const char *given = override ? override : host;
-    char *name = xstrdup(given + strspn(given, blanks));
-    size_t length = strlen(name);
-    while (length > 0 && strchr(blanks, name[length - 1]))
-        name[--length] = '\0';
-    if (length == 0) {
+    char *name = xstrdup(override ? override : host);
+    text_trim(name);
+    if (!*name) {
         error_set(err, override ? "--hostname-override: the name is empty"
                                 : "the host has no name: give --hostname-override");
         free(name);

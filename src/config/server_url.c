@@ -145,10 +145,7 @@ static bool is_exempt(const struct authority *server)
     char *copy = xstrdup(list ? list : ""), *rest = copy, *entry;
     bool exempt = false;
     while (!exempt && (entry = strsep(&rest, ","))) {
-        entry += strspn(entry, " \t");
-        size_t length = strlen(entry);
-        while (length > 0 && strchr(" \t", entry[length - 1]))
-            entry[--length] = '\0';
+        text_trim(entry);
         exempt = entry_matches(entry, server);
     }
     free(copy);

@@ -103,11 +103,12 @@ char *setting_flag_name(const struct setting *setting);
 /** The edit distance of @a (@length bytes, '_' equals '-') and @b. */
 size_t text_distance(const char *a, size_t length, const char *b);
 
-/* What --help prints, in lines of up to 80 columns: all settings, one, an indented help text, any
- * text. "--conntrack-min N", and below "least number ... (conntrack.min; default 131072)". */
+/* What --help prints, in lines of up to 80 columns: all settings, one, any text at an indent (that
+ * of a setting's help). "--conntrack-min N", and below "least number ... (conntrack.min; default
+ * 131072)". */
 void settings_print(FILE *out);
 void setting_print(FILE *out, const struct setting *setting);
-void setting_print_help(FILE *out, const char *text);
+#define HELP_INDENT 8
 void setting_print_text(FILE *out, int indent, const char *text);
 
 /* ---- one value ---- */

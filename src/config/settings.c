@@ -359,7 +359,6 @@ static const char ignored_heading[] =
 
 /* A terminal's usual width. */
 #define COLUMNS 80
-#define INDENT 8
 
 void setting_print_text(FILE *out, int indent, const char *text)
 {
@@ -374,11 +373,6 @@ void setting_print_text(FILE *out, int indent, const char *text)
     }
 }
 
-void setting_print_help(FILE *out, const char *text)
-{
-    setting_print_text(out, INDENT, text);
-}
-
 void setting_print(FILE *out, const struct setting *s)
 {
     char *name = s->flag ? setting_flag_name(s) : xasprintf("in the file: %s", s->field);
@@ -389,7 +383,7 @@ void setting_print(FILE *out, const struct setting *s)
                            field && standard ? "; " : "", standard ? "default " : "",
                            standard ? standard : "", facts ? ")" : "");
     fprintf(out, "  %s%s%s\n", name, s->value ? " " : "", s->value ? s->value : "");
-    setting_print_help(out, help);
+    setting_print_text(out, HELP_INDENT, help);
     free(name);
     free(help);
 }

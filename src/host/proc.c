@@ -71,9 +71,7 @@ long long host_net_setting(const char *path)
 
 bool host_has_ipv6(void)
 {
-    long long disabled;
-    return read_setting("/proc/sys/net/ipv6/conf/all/disable_ipv6", &disabled) == 0 &&
-           disabled == 0;
+    return host_net_setting("ipv6/conf/all/disable_ipv6") == 0;
 }
 
 /* ---- conntrack ---- */

@@ -98,12 +98,8 @@ static void cut_quoted(char *text)
     char *end = strrchr(text, '"');
     if (*text != '"' || end - text - 1 <= QUOTED_LIMIT + (ptrdiff_t)strlen(dots))
         return;
-    char *cut = text + 1 + QUOTED_LIMIT;
-    while (((unsigned char)*cut & 0xc0) == 0x80 && cut > text + 1 + QUOTED_LIMIT - 4)
-        cut--; /* to a character boundary */
-    for (const char *dot = dots; *dot; dot++)
-        *cut++ = *dot;
-    memmove(cut, end, strlen(end) + 1);
+    char *cut = text + 1 + utf8_cut(text + 1, strlen(text + 1), QUOTED_LIMIT);
+    memmove(stpcpy(cut, dots), end, strlen(end) + 1);
 }
 
 /* "spec.ports[1].port: 70000 is not within 1..65535" */
@@ -178,8 +174,6 @@ static char *shown(const struct json_value *value)
         return xstrdup("a list");
     case JSON_OBJECT:
         return xstrdup("an object");
-    case JSON_TIME:
-        return xstrdup("a time");
     default:
         return json_has_string(value) ? xasprintf("\"%s\"", value->string) : xstrdup("null");
     }

@@ -199,7 +199,7 @@ int decode_endpoint_slice(struct decoder *d)
  *
  * A slice may contain tens of thousands of ports in any order. */
 
-int slice_port_compare_keys(const struct slice_port *a, const struct slice_port *b)
+static int compare_keys(const struct slice_port *a, const struct slice_port *b)
 {
     if (a->protocol != b->protocol)
         return (int)a->protocol - (int)b->protocol;
@@ -209,7 +209,7 @@ int slice_port_compare_keys(const struct slice_port *a, const struct slice_port 
 static int compare_slice_ports(const void *a, const void *b)
 {
     const struct slice_port *p = a, *q = b;
-    int order = slice_port_compare_keys(p, q);
+    int order = compare_keys(p, q);
     return order ? order : (int)p->port - (int)q->port;
 }
 
@@ -261,8 +261,7 @@ struct slice_ports endpoint_slice_ports(const struct endpoint_slice *slice, cons
 {
     const struct slice_port key = {name, protocol, 0};
     size_t first = place_of_port(slice, &key), n = 0;
-    while (first + n < slice->ports.n &&
-           slice_port_compare_keys(&slice->ports.v[first + n], &key) == 0)
+    while (first + n < slice->ports.n && compare_keys(&slice->ports.v[first + n], &key) == 0)
         n++;
     return n ? (struct slice_ports){&slice->ports.v[first], n} : (struct slice_ports){0};
 }

@@ -225,17 +225,6 @@ static int take_ingress(struct decoder *d, const struct json_value *entry, void 
     return text && is_ours ? take_outside_address(d, ip, ctx) : 0;
 }
 
-/* @text trimmed, for the caller to free. */
-static char *trimmed(const char *text)
-{
-    static const char blanks[] = " \t\r\n\v\f";
-    text += strspn(text, blanks);
-    size_t length = strlen(text);
-    while (length > 0 && strchr(blanks, text[length - 1]))
-        length--;
-    return xstrndup(text, length);
-}
-
 /* A range of /0 allows every source of its family, which makes its other ranges moot. */
 struct source_search {
     range_vec *ranges;
@@ -247,7 +236,8 @@ static int take_source_range(struct decoder *d, const struct json_value *entry, 
     struct source_search *search = ctx;
     enum family family;
     struct cidr cidr;
-    char *text = trimmed(entry->string);
+    char *text = xstrdup(entry->string);
+    text_trim(text);
     if (!cidr_parse(text, &family, &cidr)) {
         if (*text)
             field_warn(d, entry, NULL, "\"%s\" is not a CIDR", text);

@@ -46,10 +46,8 @@ char *object_id(const char *namespace, size_t length, const char *name)
     return id;
 }
 
-void service_free(struct service *service)
+static void service_free(struct service *service)
 {
-    if (!service)
-        return;
     vec_each (&service->ports, port)
         intern_release(port->name);
     vec_free(&service->ports);
@@ -69,10 +67,8 @@ static void hints_free(struct endpoint_hints *hints)
     free(hints);
 }
 
-void endpoint_slice_free(struct endpoint_slice *slice)
+static void endpoint_slice_free(struct endpoint_slice *slice)
 {
-    if (!slice)
-        return;
     vec_each (&slice->ports, port)
         intern_release(port->name);
     vec_each (&slice->endpoints, endpoint) {
@@ -87,18 +83,8 @@ void endpoint_slice_free(struct endpoint_slice *slice)
     free(slice);
 }
 
-void service_cidr_free(struct service_cidr *service_cidr)
+static void node_free(struct node *node)
 {
-    if (!service_cidr)
-        return;
-    free(service_cidr->id);
-    free(service_cidr);
-}
-
-void node_free(struct node *node)
-{
-    if (!node)
-        return;
     vec_each (&node->taints, taint)
         taint_clear(taint);
     vec_free(&node->taints);
@@ -223,23 +209,17 @@ bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_
 
 void object_clear(struct object *object)
 {
-    if (!object->payload)
+    if (!object->payload) {
         free(object->id);
-    switch (object->kind) {
-    case KIND_SERVICE:
+    } else if (object->kind == KIND_SERVICE) {
         service_free(object->service);
-        break;
-    case KIND_ENDPOINTSLICE:
+    } else if (object->kind == KIND_ENDPOINTSLICE) {
         endpoint_slice_free(object->slice);
-        break;
-    case KIND_SERVICECIDR:
-        service_cidr_free(object->service_cidr);
-        break;
-    case KIND_NODE:
+    } else if (object->kind == KIND_NODE) {
         node_free(object->node);
-        break;
-    case KIND_COUNT:
-        break;
+    } else {
+        free(object->service_cidr->id);
+        free(object->service_cidr);
     }
     object_version_clear(&object->version);
     free(object->owner);

@@ -2,8 +2,6 @@
 /* The frontends of Services, and the endpoints that new connections to them are sent to. */
 #include "pages.h"
 
-#include <string.h>
-
 /* Limits of one Service, so that the largest holds up the loop for some milliseconds: endpoints
  * that are decided, frontends, and the endpoints that are listed of each. */
 #define DECIDED_MOST 20000

@@ -1,62 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Lists of Services, and their connections (kube-nftd/table.h). */
+/* Lists of Services. */
 #include "pages.h"
 
 #include <fnmatch.h>
 #include <string.h>
-
-/* ---- connections ---- */
-
-bool connections_read(const struct snapshot *now, double since)
-{
-    bool done = true;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (now->tables[i])
-            done = table_read_connections(now->tables[i], since) && done;
-    return done;
-}
-
-#define ALL_PORTS UINT32_MAX
-
-/* Sums all ports of a Service, or the one with @index, over both families. */
-static uint64_t connections_of(const struct snapshot *now, const struct service_state *state,
-                               uint32_t index)
-{
-    uint64_t total = 0;
-    for (const struct port_state *port = state->ports; port; port = port->next) {
-        const struct ruleset *ruleset = now->family[port->family].ruleset;
-        if (ruleset && (index == ALL_PORTS || port->index == index))
-            total += ruleset_connections(ruleset, port->id);
-    }
-    return total;
-}
-
-static int compare_totals(const void *a, const void *b)
-{
-    const struct port_connections *p = a, *q = b;
-    if (p->total != q->total)
-        return p->total < q->total ? 1 : -1;
-    int order = strcmp(p->service_id, q->service_id);
-    return order ? order : (p->port > q->port) - (p->port < q->port);
-}
-
-size_t connections_most(const struct snapshot *now, size_t most, port_connections_vec *out)
-{
-    hash_table_each (policy_services(now->policy), const struct service_state, it) {
-        const struct service *service = it->service;
-        bool some = connections_of(now, it, ALL_PORTS) > 0;
-        for (uint32_t i = 0; some && i < service->ports.n; i++) {
-            uint64_t total = connections_of(now, it, i);
-            if (total > 0)
-                vec_push(out, (struct port_connections){service->id, &service->ports.v[i], total});
-        }
-    }
-    size_t all = out->n;
-    if (all > 1)
-        qsort(out->v, all, sizeof(*out->v), compare_totals);
-    out->n = all < most ? all : most;
-    return all - out->n;
-}
 
 /* ---- one Service ---- */
 
@@ -170,7 +117,7 @@ static cJSON *describe(const struct snapshot *now, const struct service_state *s
     add_frontends(service, item);
     add_endpoints(now, state, item);
     if (now->counting != COUNT_NOTHING)
-        facts_add(item, fact_number("connections", connections_of(now, state, ALL_PORTS)));
+        facts_add(item, fact_number("connections", service_connections(now, state)));
     const char *word = service_word(now, state, &text);
     if (service->by_hostname)
         xjoin(&text, "load balancer by hostname");
@@ -208,7 +155,7 @@ static cJSON *describe_absent(const struct snapshot *now, const char *id)
 /* NULL if it has no connections. */
 static cJSON *describe_connections(const struct snapshot *now, const struct service_state *state)
 {
-    uint64_t total = connections_of(now, state, ALL_PORTS);
+    uint64_t total = service_connections(now, state);
     cJSON *item = total ? cJSON_CreateObject() : NULL;
     if (item) {
         facts_add_id(item, state->service->id);
@@ -217,7 +164,7 @@ static cJSON *describe_connections(const struct snapshot *now, const struct serv
     return item;
 }
 
-/* ---- all at once ---- */
+/* ---- the walk over all Services ---- */
 
 static bool is_selected(const char *pattern, const char *service_id)
 {
@@ -233,42 +180,62 @@ static cJSON *make_head(const struct snapshot *now, const char *kind)
     return head;
 }
 
-static cJSON *list(const struct snapshot *now, const char *pattern, describe_fn *item,
-                   const char *kind)
-{
-    cJSON *root = make_head(now, kind), *items = cJSON_AddArrayToObject(root, "items");
-    hash_table_each (policy_services(now->policy), const struct service_state, it) {
-        cJSON *facts = is_selected(pattern, it->service->id) ? item(now, it) : NULL;
-        if (facts)
-            cJSON_AddItemToArray(items, facts);
-    }
-    return root;
-}
-
-struct absent {
+/* In arbitrary order. */
+struct walk {
     const struct snapshot *now;
     const char *pattern;
+    describe_fn *describe;
+    enum { WALK_SERVICES, WALK_ABSENT, WALK_DONE } state;
+    size_t cursor; /* in the Services, then in those that only slices name */
     cJSON *items;
 };
 
+static void add_service(void *ctx, void *item)
+{
+    const struct walk *walk = ctx;
+    const struct service_state *state = item;
+    if (is_selected(walk->pattern, state->service->id))
+        cJSON_AddItemToArray(walk->items, walk->describe(walk->now, state)); /* unless NULL */
+}
+
 static void add_absent(void *ctx, const char *service_id)
 {
-    const struct absent *to = ctx;
-    cJSON *facts =
-        is_selected(to->pattern, service_id) ? describe_absent(to->now, service_id) : NULL;
-    if (facts)
-        cJSON_AddItemToArray(to->items, facts);
+    const struct walk *walk = ctx;
+    if (is_selected(walk->pattern, service_id))
+        cJSON_AddItemToArray(walk->items, describe_absent(walk->now, service_id));
+}
+
+static void walk_on(struct walk *walk)
+{
+    const struct snapshot *now = walk->now;
+    if (walk->state == WALK_SERVICES)
+        walk->cursor =
+            hash_table_scan(policy_services(now->policy), walk->cursor, add_service, walk);
+    else
+        walk->cursor = endpoint_slice_cache_scan(now->slices, walk->cursor, add_absent, walk);
+    if (walk->cursor == 0)
+        walk->state =
+            walk->state == WALK_SERVICES && walk->describe == describe ? WALK_ABSENT : WALK_DONE;
+}
+
+/* ---- all at once ---- */
+
+static cJSON *list(const struct snapshot *now, const char *pattern, describe_fn *item,
+                   const char *kind)
+{
+    cJSON *root = make_head(now, kind);
+    struct walk walk = {.now = now,
+                        .pattern = pattern,
+                        .describe = item,
+                        .items = cJSON_AddArrayToObject(root, "items")};
+    while (walk.state != WALK_DONE)
+        walk_on(&walk);
+    return root;
 }
 
 cJSON *list_services(const struct snapshot *now, const void *pattern)
 {
-    cJSON *root = list(now, pattern, describe, LIST_KIND);
-    struct absent to = {now, pattern, cJSON_GetObjectItemCaseSensitive(root, "items")};
-    size_t cursor = 0;
-    do
-        cursor = endpoint_slice_cache_scan(now->slices, cursor, add_absent, &to);
-    while (cursor > 0);
-    return root;
+    return list(now, pattern, describe, LIST_KIND);
 }
 
 cJSON *list_frontends(const struct snapshot *now, const void *pattern)
@@ -276,7 +243,7 @@ cJSON *list_frontends(const struct snapshot *now, const void *pattern)
     return list(now, pattern, describe_frontends, FRONTENDS_KIND);
 }
 
-/* ---- in pieces, in arbitrary order: [?namespace=PATTERN][&name=PATTERN] ---- */
+/* ---- in pieces: [?namespace=PATTERN][&name=PATTERN] ---- */
 
 /* A piece ends with the first Service after this time. */
 #define PIECE_SECONDS 0.0003
@@ -285,115 +252,86 @@ cJSON *list_frontends(const struct snapshot *now, const void *pattern)
 /* Maximum age of connection counts when an answer begins. */
 #define COUNTED_SECONDS 0.1
 
-struct walk {
+struct pieces {
     struct server *server;
-    describe_fn *describe;
+    struct walk walk;
     char *pattern; /* owned */
     double begun;  /* clock_monotonic */
-    enum { WALK_SERVICES, WALK_ABSENT, WALK_DONE } state;
-    size_t cursor; /* in the Services, then in those that only slices name */
     bool some;
     VEC(char) text; /* the current piece */
     size_t sent;    /* bytes of it */
 };
 
 /* Takes @text. */
-static void put(struct walk *walk, char *text)
+static void put(struct pieces *pieces, char *text)
 {
-    vec_append(&walk->text, text, strlen(text));
+    vec_append(&pieces->text, text, strlen(text));
     free(text);
 }
 
-/* Takes @facts, which may be NULL. */
-static void put_facts(struct walk *walk, cJSON *facts)
-{
-    if (!facts)
-        return;
-    put(walk, xstrdup(walk->some ? ",\n" : "\n"));
-    put(walk, facts_print(facts));
-    walk->some = true;
-    cJSON_Delete(facts);
-}
-
-static void put_service(void *ctx, void *item)
-{
-    struct walk *walk = ctx;
-    const struct service_state *state = item;
-    if (is_selected(walk->pattern, state->service->id))
-        put_facts(walk, walk->describe(&walk->server->now, state));
-}
-
-static void put_absent(void *ctx, const char *service_id)
-{
-    struct walk *walk = ctx;
-    if (is_selected(walk->pattern, service_id))
-        put_facts(walk, describe_absent(&walk->server->now, service_id));
-}
-
 /* Ends the list. The time of the connection counts lets a client compute rates. */
-static void put_end(struct walk *walk)
+static void put_end(struct pieces *pieces)
 {
-    const struct snapshot *now = &walk->server->now;
+    const struct snapshot *now = pieces->walk.now;
     double counted_at = 0;
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].ruleset)
             counted_at =
                 clock_earlier(counted_at, ruleset_connections_read(now->family[i].ruleset));
-    put(walk, walk->describe == describe_connections
-                  ? xasprintf("\n],\"countedAt\":%.6f}\n", counted_at)
-                  : xstrdup("\n]}\n"));
-    walk->state = WALK_DONE;
+    put(pieces, pieces->walk.describe == describe_connections
+                    ? xasprintf("\n],\"countedAt\":%.6f}\n", counted_at)
+                    : xstrdup("\n]}\n"));
 }
 
-static void put_bucket(struct walk *walk)
+static void put_bucket(struct pieces *pieces)
 {
-    const struct snapshot *now = &walk->server->now;
-    if (walk->state == WALK_SERVICES)
-        walk->cursor =
-            hash_table_scan(policy_services(now->policy), walk->cursor, put_service, walk);
-    else
-        walk->cursor = endpoint_slice_cache_scan(now->slices, walk->cursor, put_absent, walk);
-    if (walk->cursor > 0)
-        return;
-    if (walk->state == WALK_SERVICES && walk->describe == describe)
-        walk->state = WALK_ABSENT;
-    else
-        put_end(walk);
+    struct walk *walk = &pieces->walk;
+    const cJSON *item;
+    walk->items = cJSON_CreateArray();
+    walk_on(walk);
+    cJSON_ArrayForEach (item, walk->items) {
+        put(pieces, xstrdup(pieces->some ? ",\n" : "\n"));
+        put(pieces, facts_print(item));
+        pieces->some = true;
+    }
+    cJSON_Delete(walk->items);
+    if (walk->state == WALK_DONE)
+        put_end(pieces);
 }
 
-static void make_piece(struct walk *walk)
+static void make_piece(struct pieces *pieces)
 {
     double end = clock_monotonic() + PIECE_SECONDS;
-    vec_clear(&walk->text);
-    walk->sent = 0;
-    server_read(walk->server);
-    while (walk->state != WALK_DONE && clock_monotonic() < end)
-        if (connections_read(&walk->server->now, walk->begun - COUNTED_SECONDS))
-            put_bucket(walk);
-    if (walk->text.n == 0)
-        put(walk, xstrdup("\n")); /* nothing is selected, and an empty piece would end the body */
+    vec_clear(&pieces->text);
+    pieces->sent = 0;
+    server_read(pieces->server);
+    while (pieces->walk.state != WALK_DONE && clock_monotonic() < end)
+        if (connections_read(pieces->walk.now, pieces->begun - COUNTED_SECONDS))
+            put_bucket(pieces);
+    if (pieces->text.n == 0)
+        put(pieces, xstrdup("\n")); /* nothing is selected, and an empty piece would end the body */
 }
 
 static size_t send_piece(void *ctx, char *to, size_t room)
 {
-    struct walk *walk = ctx;
-    if (walk->sent == walk->text.n && walk->state == WALK_DONE)
+    struct pieces *pieces = ctx;
+    if (pieces->sent == pieces->text.n && pieces->walk.state == WALK_DONE)
         return 0;
-    if (walk->sent == walk->text.n)
-        make_piece(walk);
-    size_t left = walk->text.n - walk->sent, n = left < room ? left : room;
-    memcpy(to, walk->text.v + walk->sent, n);
-    walk->sent += n;
+    if (pieces->sent == pieces->text.n)
+        make_piece(pieces);
+    size_t left = pieces->text.n - pieces->sent, n = left < room ? left : room;
+    memcpy(to, pieces->text.v + pieces->sent, n);
+    pieces->sent += n;
     return n;
 }
 
 static void end(void *ctx)
 {
-    struct walk *walk = ctx;
-    walk->server->lists--;
-    vec_free(&walk->text);
-    free(walk->pattern);
-    free(walk);
+    struct pieces *pieces = ctx;
+    pieces->server->lists--;
+    vec_free(&pieces->text);
+    free(pieces->pattern);
+    free(pieces);
 }
 
 static void answer_in_pieces(struct server *server, struct http *http, describe_fn *item,
@@ -404,22 +342,21 @@ static void answer_in_pieces(struct server *server, struct http *http, describe_
         return;
     }
     const char *namespace = http_argument(http, "namespace"), *name = http_argument(http, "name");
-    struct walk *walk = xcalloc(1, sizeof(*walk));
-    *walk =
-        (struct walk){.server = server,
-                      .describe = item,
-                      .pattern = xasprintf("%s/%s", namespace ? namespace : "*", name ? name : "*"),
-                      .begun = clock_monotonic()};
+    struct pieces *pieces = xcalloc(1, sizeof(*pieces));
+    pieces->server = server;
+    pieces->pattern = xasprintf("%s/%s", namespace ? namespace : "*", name ? name : "*");
+    pieces->walk = (struct walk){.now = &server->now, .pattern = pieces->pattern, .describe = item};
+    pieces->begun = clock_monotonic();
     server->lists++;
     cJSON *head = make_head(&server->now, kind);
     char *text = facts_print(head);
-    put(walk, xasprintf("%.*s,\"items\":[", (int)strlen(text) - 1, text)); /* without "}" */
+    put(pieces, xasprintf("%.*s,\"items\":[", (int)strlen(text) - 1, text)); /* without "}" */
     free(text);
     cJSON_Delete(head);
     http_json(http, 200, NULL);
     http->more = send_piece;
     http->end = end;
-    http->ctx = walk;
+    http->ctx = pieces;
 }
 
 void answer_list(struct server *server, struct http *http)

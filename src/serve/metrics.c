@@ -60,39 +60,6 @@ struct metric {
 
 /* ---- samples with arbitrary labels ---- */
 
-/* A scrape refreshes connection counts older than COUNTED_SECONDS for READ_SECONDS at most. If that
- * does not suffice, it shows the previous counts, and the next scrape gets the new ones. */
-#define COUNTED_SECONDS 5.0
-#define READ_SECONDS 0.001
-#define CONNECTIONS_MOST 1000
-#define CONNECTIONS_MOST_TEXT "1,000"
-
-static void write_connections(const struct snapshot *now, struct metrics_page *page)
-{
-    double begun = clock_monotonic();
-    port_connections_vec busiest = {0};
-    if (now->counting == COUNT_NOTHING)
-        return;
-    while (!connections_read(now, begun - COUNTED_SECONDS) &&
-           clock_monotonic() < begun + READ_SECONDS)
-        continue;
-    size_t omitted = connections_most(now, CONNECTIONS_MOST, &busiest);
-    vec_each (&busiest, it) {
-        size_t length = strcspn(it->service_id, "/");
-        char *namespace = xstrndup(it->service_id, length), number[8];
-        snprintf(number, sizeof(number), "%u", it->port->port);
-        const struct metrics_label labels[] = {{"namespace", namespace},
-                                               {"service", it->service_id + length + 1},
-                                               {"port", *it->port->name ? it->port->name : number}};
-        metrics_sample(page, labels, 3, (double)it->total);
-        free(namespace);
-    }
-    vec_free(&busiest);
-    metrics_family(page, "kube_nftd_service_connections_omitted", "gauge",
-                   "Service ports with connections that are not among those.");
-    metrics_sample(page, NULL, 0, (double)omitted);
-}
-
 static void write_flowtable_devices(const struct snapshot *now, struct metrics_page *page)
 {
     for (enum family i = 0; i < FAMILY_COUNT; i++)
@@ -264,9 +231,8 @@ static const struct metric metrics[] = {
     {"kube_nftd_affinity_records_most", "gauge",
      "Capacity for session affinity records; 0 before the first look.", TABLE(most_records)},
     {"kube_nftd_service_connections_total", "counter",
-     "New connections to a Service port, with --count-connections: the " CONNECTIONS_MOST_TEXT
-     " ports with the most.",
-     .write = write_connections},
+     "New connections to a Service port, with --count-connections: the 1,000 ports with the most.",
+     .write = metrics_connections},
     {"kube_nftd_flowtable_devices", "gauge", "Devices of the flowtable, with --flowtable-devices.",
      .write = write_flowtable_devices},
     {"kube_nftd_flowtable_flows", "gauge",

@@ -72,21 +72,14 @@ typedef cJSON *describe_fn(const struct snapshot *now, const struct service_stat
  * connections from outside of this node and its pods. Bounded; "leftOut" counts the others. */
 describe_fn describe_frontends;
 
+/* ---- connections.c ---- */
+
 /** Whether the connection counts date from @since (clock_monotonic) or later; if not, reads a piece
  * of them. */
 bool connections_read(const struct snapshot *now, double since);
 
-struct port_connections {
-    const char *service_id; /* borrowed until the next change */
-    const struct service_port *port;
-    uint64_t total; /* of both families */
-};
-
-typedef VEC(struct port_connections) port_connections_vec;
-
-/** Stores up to @most service ports with the most connections in @out, largest first. Returns the
- * number of other ports with connections. */
-size_t connections_most(const struct snapshot *now, size_t most, port_connections_vec *out);
+/** New connections to all ports of a Service, in both families. */
+uint64_t service_connections(const struct snapshot *now, const struct service_state *state);
 
 /* ---- metrics_page.c: the Prometheus text format 0.0.4 ----
  *
@@ -123,6 +116,9 @@ char *metrics_print(void (*write)(const struct snapshot *now, struct metrics_pag
                     const struct snapshot *now, size_t *length);
 
 /* ---- metrics.c ---- */
+
+/** The Service ports with the most connections; adds a family. */
+void metrics_connections(const struct snapshot *now, struct metrics_page *page);
 
 /** Samples of NodePorts on loopback addresses, with the feature gate; the last one adds families.
  */

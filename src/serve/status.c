@@ -5,7 +5,6 @@
 #include "kube-nftd/localhost.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Seconds after which a pending change is a problem. */
@@ -24,13 +23,13 @@ static void add_seconds(cJSON *to, const char *key, double seconds)
 
 /* ---- problems ---- */
 
-/* Adds "WHAT: ERROR (3 s ago, next try in 2 s)". */
-static void add_failure(cJSON *problems, const char *what, const char *error, double age,
-                        double next)
+/* Adds "WHAT: ERROR (3 s ago, next try in 2 s)"; @more belongs to what failed. */
+static void add_failure(cJSON *problems, const char *what, const char *more, const char *error,
+                        double age, double next)
 {
     char *then =
         next > 0 ? xasprintf("next try in %.0f s", ceil(next)) : xstrdup("it is being tried again");
-    facts_append_text(problems, "%s: %s (%.0f s ago, %s)", what, error, floor(age), then);
+    facts_append_text(problems, "%s%s: %s (%.0f s ago, %s)", what, more, error, floor(age), then);
     free(then);
 }
 
@@ -70,20 +69,14 @@ static void judge_ports(const struct snapshot *now, cJSON *problems)
                           unbound, port, service);
 }
 
-static void judge_failure(const struct table_view *it, const char *name, cJSON *problems)
-{
-    char *what = xasprintf("%s: the kernel rejected the last changes", name);
-    add_failure(problems, what, it->failure, it->failure_age, it->next_try);
-    free(what);
-}
-
 static void judge_family(const struct table_view *it, const char *name, bool complete,
                          cJSON *problems)
 {
     if (it->lost)
         facts_append_text(problems, "%s: the table is gone, or belongs to another program", name);
     else if (it->failure)
-        judge_failure(it, name, problems);
+        add_failure(problems, name, ": the kernel rejected the last changes", it->failure,
+                    it->failure_age, it->next_try);
     else if (!it->programmed && it->previous)
         facts_append_text(problems, "%s: the table of the previous process stays active", name);
     else if (complete && !it->programmed)
@@ -130,7 +123,7 @@ static void judge(const struct snapshot *now, cJSON *to)
                           floor(now->heard));
     for (int kind = 0; kind < KIND_COUNT; kind++)
         if (now->watch[kind].error)
-            add_failure(problems, now->watch[kind].resource, now->watch[kind].error,
+            add_failure(problems, now->watch[kind].resource, "", now->watch[kind].error,
                         now->watch[kind].error_age, now->watch[kind].next_try);
     for (enum family i = 0; i < FAMILY_COUNT; i++)
         if (now->family[i].in_use)
@@ -180,24 +173,6 @@ static void add_flowtable(const struct ruleset_flowtable *it, uint64_t flows, bo
         facts_add(facts, fact_number("flows", flows), fact_flag("estimated", estimated));
 }
 
-static void add_flowtables(const struct snapshot *now, cJSON *families)
-{
-    struct flowtable_flows flows = {.estimated = false};
-    bool looked = false, known = false;
-    cJSON *facts = families->child;
-    for (enum family i = 0; i < FAMILY_COUNT; i++) {
-        const struct ruleset_flowtable *it = &now->family[i].flowtable;
-        if (!now->family[i].in_use)
-            continue;
-        if (it->in_use && !looked)
-            known = flowtable_flows(&flows);
-        looked = looked || it->in_use;
-        if (it->in_use)
-            add_flowtable(it, flows.n[i], known, flows.estimated, facts);
-        facts = facts->next;
-    }
-}
-
 static void add_family(const struct table_view *it, const char *name, bool owned, cJSON *to)
 {
     facts_add(to, fact_text("family", name),
@@ -216,15 +191,22 @@ static void add_family(const struct table_view *it, const char *name, bool owned
     add_seconds(to, "pendingSeconds", it->waiting);
 }
 
-static double read_count(const char *path)
+static void add_families(const struct snapshot *now, cJSON *families)
 {
-    unsigned long long number = 0;
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%llu", &number) != 1)
-        number = 0;
-    if (file)
-        fclose(file);
-    return (double)number;
+    struct flowtable_flows flows = {.estimated = false};
+    bool any = false;
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        any = any || (now->family[i].in_use && now->family[i].flowtable.in_use);
+    const bool known = any && flowtable_flows(&flows);
+    for (enum family i = 0; i < FAMILY_COUNT; i++) {
+        const struct table_view *it = &now->family[i];
+        if (!it->in_use)
+            continue;
+        cJSON *facts = facts_append(families);
+        add_family(it, family_name(i), now->owned[i], facts);
+        if (it->flowtable.in_use)
+            add_flowtable(&it->flowtable, flows.n[i], known, flows.estimated, facts);
+    }
 }
 
 static void add_localhost(const struct snapshot *now, cJSON *to)
@@ -253,15 +235,12 @@ static cJSON *status_facts(const struct snapshot *now)
     facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", now->node_name),
               fact_text("zone", now->zone), fact_flag("known", !now->node_unknown));
     add_source(now, cJSON_AddObjectToObject(root, "source"));
-    cJSON *families = cJSON_AddArrayToObject(root, "families");
-    for (enum family i = 0; i < FAMILY_COUNT; i++)
-        if (now->family[i].in_use)
-            add_family(&now->family[i], family_name(i), now->owned[i], facts_append(families));
-    add_flowtables(now, families);
+    add_families(now, cJSON_AddArrayToObject(root, "families"));
     add_localhost(now, root);
-    facts_add(cJSON_AddObjectToObject(root, "conntrack"),
-              fact_number("entries", read_count("/proc/sys/net/netfilter/nf_conntrack_count")),
-              fact_number("limit", read_count("/proc/sys/net/netfilter/nf_conntrack_max")));
+    facts_add(
+        cJSON_AddObjectToObject(root, "conntrack"),
+        fact_number("entries", fmax((double)host_net_setting("netfilter/nf_conntrack_count"), 0)),
+        fact_number("limit", fmax((double)host_net_setting("netfilter/nf_conntrack_max"), 0)));
     facts_add(root, fact_number("claimedByOthers", now->conflicts),
               fact_number("reservedForServer", now->reserved), fact_number("memoryBytes", resident),
               fact_number("memoryMiB", round(resident / 1048576)),

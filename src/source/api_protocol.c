@@ -71,15 +71,6 @@ enum version_order version_order(const char *version, const char *other)
     return order < 0 ? VERSION_BEFORE : VERSION_REACHED;
 }
 
-/* Appends a query parameter to @path. */
-static void add_argument(char **path, const char *key, const char *value)
-{
-    char *before = *path, *escaped = url_escape(value);
-    *path = xasprintf("%s%c%s=%s", before, strchr(before, '?') ? '&' : '?', key, escaped);
-    free(escaped);
-    free(before);
-}
-
 static char *selected_path(const struct collection *collection)
 {
     const struct api_resource *resource = collection_resource(collection->kind);
@@ -88,10 +79,10 @@ static char *selected_path(const struct collection *collection)
     const char *label = collections[collection->kind].label_selector;
     const char *field = collections[collection->kind].field_selector;
     if (label)
-        add_argument(&path, "labelSelector", label);
+        url_add_argument(&path, "labelSelector", label);
     if (field) {
         char *name = xasprintf("%s%s", field, collection->node_name ? collection->node_name : "");
-        add_argument(&path, "fieldSelector", name);
+        url_add_argument(&path, "fieldSelector", name);
         free(name);
     }
     return path;
@@ -102,18 +93,18 @@ char *collection_list_path(const struct collection *collection, const char *vers
 {
     char *path = selected_path(collection);
     if (version)
-        add_argument(&path, "resourceVersion", version);
+        url_add_argument(&path, "resourceVersion", version);
     if (limited || token)
-        add_argument(&path, "limit", PAGE_SIZE);
+        url_add_argument(&path, "limit", PAGE_SIZE);
     if (token)
-        add_argument(&path, "continue", token);
+        url_add_argument(&path, "continue", token);
     return path;
 }
 
 char *collection_version_path(const struct collection *collection)
 {
     char *path = selected_path(collection);
-    add_argument(&path, "limit", "1");
+    url_add_argument(&path, "limit", "1");
     return path;
 }
 
@@ -122,15 +113,15 @@ char *collection_watch_path(const struct collection *collection, const char *ver
 {
     char *path = selected_path(collection);
     char *length = xasprintf("%u", seconds);
-    add_argument(&path, "watch", "true");
-    add_argument(&path, "allowWatchBookmarks", "true");
+    url_add_argument(&path, "watch", "true");
+    url_add_argument(&path, "allowWatchBookmarks", "true");
     if (initial) {
-        add_argument(&path, "sendInitialEvents", "true");
-        add_argument(&path, "resourceVersionMatch", "NotOlderThan");
+        url_add_argument(&path, "sendInitialEvents", "true");
+        url_add_argument(&path, "resourceVersionMatch", "NotOlderThan");
     }
     if (version)
-        add_argument(&path, "resourceVersion", version);
-    add_argument(&path, "timeoutSeconds", length);
+        url_add_argument(&path, "resourceVersion", version);
+    url_add_argument(&path, "timeoutSeconds", length);
     free(length);
     return path;
 }
@@ -198,23 +189,13 @@ static double number_of(const struct json_value *json, const char *key, double l
     return number->number;
 }
 
-size_t text_cut(const char *text, size_t length, size_t limit)
-{
-    if (length <= limit)
-        return length;
-    while (limit > 0 && ((unsigned char)text[limit] & 0xc0) == 0x80)
-        limit--;
-    return limit;
-}
-
 /* The first line of @text, trimmed. */
 static char *first_line(const char *text)
 {
     text += strspn(text, " \t\r\n");
-    size_t length = text_cut(text, strcspn(text, "\r\n"), MESSAGE_LIMIT);
-    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-        length--;
-    return xstrndup(text, length);
+    char *line = xstrndup(text, utf8_cut(text, strcspn(text, "\r\n"), MESSAGE_LIMIT));
+    text_trim(line);
+    return line;
 }
 
 static bool has_cause(const struct json_value *details, const char *reason)
@@ -231,19 +212,14 @@ void api_status_from_json(const struct json_value *json, long code, struct api_s
 {
     const struct json_value *details = json_member(json, "details");
     const char *reason = string_of(json, "reason");
-    const char *message = string_of(json, "message");
     *out = (struct api_status){
         .code = (long)number_of(json, "code", 100, 999, (double)code),
-        .message = first_line(message),
+        .message = first_line(string_of(json, "message")),
         .retry_after = number_of(details, "retryAfterSeconds", 0, 1e6, -1),
     };
-    /* Servers before 1.9 say "Gone". */
-    out->expired =
-        out->code == 410 || strcmp(reason, "Expired") == 0 || strcmp(reason, "Gone") == 0;
+    out->expired = out->code == 410 || strcmp(reason, "Expired") == 0;
     out->exists = strcmp(reason, "AlreadyExists") == 0;
-    /* Servers before 1.16 give no cause, only the message. */
-    out->too_large = out->code == 504 && (has_cause(details, "ResourceVersionTooLarge") ||
-                                          strstr(message, "Too large resource version"));
+    out->too_large = out->code == 504 && has_cause(details, "ResourceVersionTooLarge");
 }
 
 /* Stops after the first object. */

@@ -73,9 +73,6 @@ bool api_status_lacks_right(const struct api_status *status);
 
 void api_status_clear(struct api_status *status);
 
-/** The length of @length bytes of UTF-8 when cut to @limit at a character boundary. */
-size_t text_cut(const char *text, size_t length, size_t limit);
-
 /* ---- retries ---- */
 
 /* How long to wait after failures in a row. */

@@ -6,7 +6,6 @@
  */
 #include "credential.h"
 
-#include "ca_bundle.h"
 #include "kube-nftd/base.h"
 
 #include <stdlib.h>
@@ -15,18 +14,6 @@
 /* Real tokens have 1 to 2 KB; a bundle of all public CAs has 250 KB. */
 #define TOKEN_LIMIT ((size_t)64 * 1024)
 #define PEM_LIMIT ((size_t)1024 * 1024)
-
-/* Strips leading and trailing blanks, in place. */
-static void trim(char *text)
-{
-    static const char blanks[] = " \t\r\n\v\f";
-    size_t start = strspn(text, blanks);
-    size_t end = strlen(text);
-    while (end > start && strchr(blanks, text[end - 1]))
-        end--;
-    memmove(text, text + start, end - start);
-    text[end - start] = '\0';
-}
 
 /* A token is one word; anything else could inject headers. */
 static int check_token(const char *token, const char *source, struct error *err)
@@ -40,27 +27,54 @@ static int check_token(const char *token, const char *source, struct error *err)
     return 0;
 }
 
-/* Counts lines that begin with @mark; the last of them goes into @last. */
-static size_t count_lines(const char *text, const char *mark, const char **last)
+/* ---- PEM ---- */
+
+#define BEGIN "-----BEGIN "
+#define END "-----END "
+#define DASHES "-----"
+#define CERTIFICATE "CERTIFICATE"
+
+struct block {
+    const char *at, *label, *body, *end; /* END is where the next one may begin */
+    size_t label_length, body_length;
+};
+
+static const char *line_with(const char *text, const char *mark)
 {
-    size_t n = 0;
-    for (const char *at = text; (at = strstr(at, mark)); at++) {
-        if (at > text && at[-1] != '\n' && at[-1] != '\r')
-            continue;
-        *last = at;
-        n++;
-    }
-    return n;
+    const char *at = text;
+    while ((at = strstr(at, mark)) && at > text && at[-1] != '\n' && at[-1] != '\r')
+        at++;
+    return at;
+}
+
+/* The next block from @text; false if there is none, or if it does not end. */
+static bool next_block(const char *text, struct block *block)
+{
+    block->at = line_with(text, BEGIN);
+    if (!block->at)
+        return false;
+    block->label = block->at + strlen(BEGIN);
+    const char *dashes = strstr(block->label, DASHES), *other = line_with(block->label, BEGIN);
+    const char *end = dashes ? line_with(dashes + strlen(DASHES), END) : NULL;
+    const char *last = end ? strstr(end + strlen(END), DASHES) : NULL;
+    if (!last || (other && other < end))
+        return false;
+    block->label_length = (size_t)(dashes - block->label);
+    block->body = dashes + strlen(DASHES);
+    block->body_length = (size_t)(end - block->body);
+    block->end = last + strlen(DASHES);
+    return true;
 }
 
 static int check_pem(bool is_key, const char *text, const char *source, struct error *err)
 {
-    static const char begin[] = "-----BEGIN ", end[] = "-----END ";
-    const char *last = text;
-    if (count_lines(text, begin, &last) != count_lines(text, end, &last) ||
-        (last > text && !strstr(last + strlen(end), "-----")))
+    struct block block;
+    const char *at = text;
+    while (next_block(at, &block))
+        at = block.end;
+    if (line_with(at, BEGIN))
         return error_set(err, "%s is cut off: a PEM block does not end", source);
-    if (!strstr(text, is_key ? "PRIVATE KEY-----" : "CERTIFICATE-----"))
+    if (!strstr(text, is_key ? "PRIVATE KEY-----" : CERTIFICATE DASHES))
         return error_set(err, "%s contains no %s in PEM format", source,
                          is_key ? "private key" : "certificate");
     /* OpenSSL would block on a terminal to read the pass phrase. */
@@ -68,6 +82,86 @@ static int check_pem(bool is_key, const char *text, const char *source, struct e
         return error_set(err, "%s is encrypted, which is not supported", source);
     return 0;
 }
+
+/* ---- CA bundles ---- */
+
+/*
+ * libcurl rejects all of a bundle for one bad block; client-go skips it. The contents of a
+ * certificate are left to libcurl: only its encoding is looked at.
+ */
+
+/* DER: a sequence, and its length in so many further bytes if this bit is set. */
+#define DER_SEQUENCE 0x30
+#define DER_LONG 0x80
+
+/* Whether the bytes are one sequence, as all certificates are. */
+static bool is_sequence(const uint8_t *bytes, size_t n)
+{
+    size_t length = n > 1 ? bytes[1] : 0, head = 2;
+    if (n < head || bytes[0] != DER_SEQUENCE)
+        return false;
+    if (length & DER_LONG) {
+        const size_t more = length & ~(size_t)DER_LONG;
+        length = 0;
+        if (more == 0 || more > sizeof(uint32_t) || n < head + more)
+            return false;
+        for (size_t i = 0; i < more; i++)
+            length = length << 8 | bytes[head + i];
+        head += more;
+    }
+    return n - head == length;
+}
+
+/* What is wrong with a block; NULL: it may be a certificate. */
+static const char *fault_of(const struct block *block)
+{
+    size_t n;
+    if (block->label_length != strlen(CERTIFICATE) ||
+        memcmp(block->label, CERTIFICATE, block->label_length) != 0)
+        return "is no certificate";
+    if (memchr(block->body, ':', block->body_length))
+        return "has headers";
+    char *der = base64_decode(block->body, block->body_length, &n);
+    const bool good = der && is_sequence((const uint8_t *)der, n);
+    const char *fault = !der ? "is not base64" : good ? NULL : "is cut off or damaged";
+    free(der);
+    return fault;
+}
+
+/* The blocks of @text that hold a certificate, for the caller to free. @skipped gets what is wrong
+ * with the first other block, owned by the caller, or NULL. NULL with an error that names it if
+ * there is no good one. */
+static char *certificates_of(const char *text, const char *source, char **skipped,
+                             struct error *err)
+{
+    struct block block;
+    size_t number = 0, length = 0;
+    char *good =
+        xcalloc(strlen(text) + 2, 1); /* a line end for each block is in the text already */
+    *skipped = NULL;
+    for (const char *at = text; next_block(at, &block); at = block.end) {
+        const char *fault = fault_of(&block);
+        number++;
+        if (fault && !*skipped)
+            *skipped = xasprintf("%s: PEM block %zu %s", source, number, fault);
+        if (fault)
+            continue;
+        const size_t n = (size_t)(block.end - block.at);
+        memcpy(good + length, block.at, n);
+        good[length + n] = '\n';
+        length += n + 1;
+    }
+    if (length > 0)
+        return good;
+    free(good);
+    error_set(err, "%s has no certificate that can be used%s%s", source, *skipped ? ": " : "",
+              *skipped ? *skipped : "");
+    free(*skipped);
+    *skipped = NULL;
+    return NULL;
+}
+
+/* ---- credentials ---- */
 
 static int check(const struct credential *c, const char *text, const char *source,
                  struct error *err)
@@ -89,7 +183,7 @@ void credential_init(struct credential *c, enum credential_kind kind, const char
 {
     *c = (struct credential){.kind = kind, .what = what, .text = xstrdup(text)};
     if (kind == CREDENTIAL_TOKEN && text)
-        trim(c->text);
+        text_trim(c->text);
     if (kind == CREDENTIAL_TOKEN || !text)
         c->file = file;
 }
@@ -110,7 +204,7 @@ static char *usable(const struct credential *c, char *text, const char *source, 
     }
     if (c->kind != CREDENTIAL_CA)
         return text;
-    good = ca_bundle_certificates(text, source, &skipped, err);
+    good = certificates_of(text, source, &skipped, err);
     if (skipped && (!c->text || strcmp(c->text, good) != 0))
         log_warn("source", "a part of the CA is skipped: %s", skipped);
     free(skipped);
@@ -126,7 +220,7 @@ static char *load_credential(const struct credential *c, struct error *err)
     if (!text)
         error_prefix(err, "%s", c->file);
     else if (is_token)
-        trim(text);
+        text_trim(text);
     return text ? usable(c, text, c->file, err) : NULL;
 }
 

@@ -77,7 +77,7 @@ static char *event_name(const struct event_recorder *r, const struct object_even
         snprintf(suffix, sizeof(suffix), "%llx%08x", (unsigned long long)clock_nanoseconds(),
                  (unsigned)(node ^ node >> 32));
     }
-    size_t length = text_cut(object, strlen(object), NAME_LIMIT - 1 - strlen(suffix));
+    size_t length = utf8_cut(object, strlen(object), NAME_LIMIT - 1 - strlen(suffix));
     while (length > 0 && strchr("-.", object[length - 1]))
         length--;
     return xasprintf("%.*s.%s", (int)length, object, suffix);
@@ -91,7 +91,7 @@ static void add_text(cJSON *object, const char *key, const char *text)
 /* Adds @text cut to @limit bytes, and frees it. */
 static void add_cut(cJSON *object, const char *key, char *text, size_t limit)
 {
-    text[text_cut(text, strlen(text), limit)] = '\0';
+    text[utf8_cut(text, strlen(text), limit)] = '\0';
     add_text(object, key, text);
     free(text);
 }

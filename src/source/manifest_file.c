@@ -260,8 +260,8 @@ static int read_objects(struct reading *reading)
 {
     if (read_block(reading))
         return -1;
+    /* one array may hold all objects */
     reading->values = json_reader_new(SIZE_MAX, take_value, reading);
-    value_reader_limit_values(reading->values, SIZE_MAX); /* one array may hold all objects */
     int result = looks_like_json(reading) ? read_json(reading) : read_yaml(reading);
     value_reader_free(reading->values);
     if (result == 0 && reading->others > 0)

@@ -53,7 +53,7 @@ void folder_find(struct manifest_folder *f)
         return;
     if (f->wd >= 0)
         inotify_rm_watch(f->events.fd, f->wd);
-    f->ops.forget(f->ops.ctx);
+    manifest_files_mark(f->files, false); /* what is marked is gone */
     enter(f, watch_folder(f) ? FOLDER_FILLING : FOLDER_GONE);
 }
 
@@ -68,7 +68,7 @@ static void on_poll(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)revents;
     folder_find(f);
     const bool filled = f->state == FOLDER_FILLING && ev_now(loop) - f->quiet_since >= FILLING_TIME;
-    f->ops.turn(f->ops.ctx, filled ? NEWS_ALL : NEWS_POLL);
+    f->turn(f->ctx, filled ? NEWS_ALL : NEWS_POLL);
 }
 
 /* ---- events ---- */
@@ -85,10 +85,10 @@ static bool take_name(struct manifest_folder *f, const char *name, uint32_t mask
     f->quiet_since = ev_now(f->loop);
     if (mask & IN_CREATE && being_written)
         return false;
-    if (!f->ops.follows(f->ops.ctx, name))
+    if (!manifest_files_follow(f->files, name))
         return true;
     if (!(mask & IN_ISDIR) && !(mask & (IN_MOVED_FROM | IN_DELETE) && exists))
-        f->ops.named(f->ops.ctx, name);
+        manifest_files_get(f->files, name)->changed = true;
     return false;
 }
 
@@ -125,7 +125,7 @@ static void on_events(struct ev_loop *loop, ev_io *io, int revents)
     free(buffer);
     if (news == NEWS_ALL && f->state == FOLDER_FILLING)
         news = NEWS_NAMES; /* it is compared once it is quiet */
-    f->ops.turn(f->ops.ctx, news);
+    f->turn(f->ctx, news);
 }
 
 /* ---- begin and end ---- */

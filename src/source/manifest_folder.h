@@ -13,6 +13,7 @@
 #define KUBE_NFTD_SOURCE_MANIFEST_FOLDER_H
 
 #include "kube-nftd/base.h"
+#include "manifest_files.h"
 
 #include <ev.h>
 #include <sys/stat.h>
@@ -31,22 +32,13 @@ enum folder_news {
     NEWS_ALL
 };
 
-struct folder_ops {
-    /* Whether a file of this name is followed. */
-    bool (*follows)(void *ctx, const char *name);
-    /* It may have changed. */
-    void (*named)(void *ctx, const char *name);
-    /* Pending names concern a folder that is gone. */
-    void (*forget)(void *ctx);
+/* Starts with what comes before the loop, else zeroed. */
+struct manifest_folder {
+    char *path;
+    struct manifest_files *files; /* borrowed; those that may have changed are marked */
     /* Ends each group of names, and each poll. */
     void (*turn)(void *ctx, enum folder_news news);
     void *ctx;
-};
-
-/* Starts with path and ops, else zeroed. */
-struct manifest_folder {
-    char *path;
-    struct folder_ops ops;
     struct ev_loop *loop; /* NULL: not followed */
     ev_io events;         /* of inotify */
     ev_timer poll;

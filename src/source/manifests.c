@@ -317,24 +317,6 @@ static void compare_all(struct manifests *m)
     error_clear(&err);
 }
 
-static bool follows(void *ctx, const char *name)
-{
-    const struct manifests *m = ctx;
-    return manifest_files_follow(&m->files, name);
-}
-
-static void on_named(void *ctx, const char *name)
-{
-    struct manifests *m = ctx;
-    manifest_files_get(&m->files, name)->changed = true;
-}
-
-static void forget_changes(void *ctx)
-{
-    struct manifests *m = ctx;
-    manifest_files_mark(&m->files, false);
-}
-
 static void on_turn(void *ctx, enum folder_news news)
 {
     struct manifests *m = ctx;
@@ -382,7 +364,9 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
 {
     struct manifests *m = xcalloc(1, sizeof(*m));
     m->sink = *sink;
-    m->folder.ops = (struct folder_ops){follows, on_named, forget_changes, on_turn, m};
+    m->folder.files = &m->files;
+    m->folder.turn = on_turn;
+    m->folder.ctx = m;
     m->pauses.loop = between;
     const bool loaded = set_path(m, path, err) == 0 && first_load(m, mode, err) == 0;
     m->pauses.loop = NULL;

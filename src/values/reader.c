@@ -14,7 +14,7 @@ void *reader_new(size_t size, size_t limit, value_fn fn, void *ctx)
 {
     struct value_reader *reader = xcalloc(1, size);
     reader->limit = limit < UINT32_MAX ? limit : UINT32_MAX;
-    reader->value_limit = VALUES_LIMIT;
+    reader->value_limit = limit == SIZE_MAX ? UINT32_MAX : VALUES_LIMIT;
     reader->fn = fn;
     reader->ctx = ctx;
     return reader;
@@ -29,11 +29,6 @@ void value_reader_free(struct value_reader *reader)
     vec_free(&reader->values);
     vec_free(&reader->text);
     free(reader);
-}
-
-void value_reader_limit_values(struct value_reader *reader, size_t limit)
-{
-    reader->value_limit = limit < UINT32_MAX ? limit : UINT32_MAX;
 }
 
 size_t value_reader_line(const struct value_reader *reader)

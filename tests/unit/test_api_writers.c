@@ -312,7 +312,7 @@ COMMAND(see)
         }
     }
     startup_taint_node_seen(startup, node);
-    node_free(node);
+    object_clear(&(struct object){.kind = KIND_NODE, .node = node});
     write_request(out, before);
 }
 

@@ -149,7 +149,7 @@ COMMAND(node)
     const char *id = script_word(&words);
     struct node *object = make_node(id, words);
     node_info_put(node, object);
-    node_free(object);
+    object_clear(&(struct object){.kind = KIND_NODE, .node = object});
 }
 
 COMMAND(gone)

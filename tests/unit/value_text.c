@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "value_text.h"
 
+#include "values/reader.h"
+
 /* ---- texts ---- */
 
 /* Repeats what begins at @from, behind its number. Returns where it ends. */
@@ -113,7 +115,7 @@ void begin_reading(struct seen *seen)
     seen->out = open_memstream(&seen->text, &seen->length);
     seen->reader = json_reader_new(limit, take, seen);
     if (limit_values)
-        value_reader_limit_values(seen->reader, limit_values);
+        seen->reader->value_limit = limit_values;
 }
 
 char *end_reading(struct seen *seen, struct error *err)
