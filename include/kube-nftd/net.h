@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* IP addresses, families and protocols. */
 
@@ -200,6 +201,10 @@ static inline bool backend_equal(const struct backend *a, const struct backend *
 {
     return a->port == b->port && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
 }
+
+/** Fills in a socket address. Returns its length. */
+socklen_t socket_address(enum family family, const struct address *address, uint16_t port,
+                         struct sockaddr_storage *out);
 
 typedef VEC(struct backend) backend_vec;
 

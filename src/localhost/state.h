@@ -189,10 +189,6 @@ void listener_free(struct listener *listener);
 /** Tells the main loop that a listener has entered a state. */
 void localhost_notice(struct localhost *localhost, struct notice notice);
 
-/** Fills in a socket address. Returns its length. */
-socklen_t socket_address(enum family family, const struct address *address, uint16_t port,
-                         struct sockaddr_storage *out);
-
 /* ---- connections.c ---- */
 
 /** Takes the accepted socket @fd and connects it to an endpoint. Closes it if there is none, or no

@@ -2,6 +2,7 @@
 /* Frontends, backends, and what changes in sets of backends. */
 #include "kube-nftd/net.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,24 @@ int backend_compare(const void *a, const void *b)
     const struct backend *p = a, *q = b;
     int order = memcmp(&p->address, &q->address, sizeof(p->address));
     return order ? order : (int)p->port - (int)q->port;
+}
+
+socklen_t socket_address(enum family family, const struct address *address, uint16_t port,
+                         struct sockaddr_storage *out)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+    memset(out, 0, sizeof(*out));
+    if (family == FAMILY_IPV4) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        memcpy(&v4->sin_addr, address->bytes, sizeof(v4->sin_addr));
+        return sizeof(*v4);
+    }
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(port);
+    memcpy(&v6->sin6_addr, address->bytes, sizeof(v6->sin6_addr));
+    return sizeof(*v6);
 }
 
 /* ---- changes ---- */

@@ -258,24 +258,20 @@ static int open_listener(const struct listen_address *address, struct error *err
 {
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, on = 1;
     const int v6only = !address->both_families;
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(address->port)};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
-    bool is_ipv6 = address->both_families || address->family == FAMILY_IPV6;
-    int fd = socket(is_ipv6 ? AF_INET6 : AF_INET, type, 0);
+    enum family family = address->both_families ? FAMILY_IPV6 : address->family;
+    struct sockaddr_storage name;
+    int fd = socket(family == FAMILY_IPV6 ? AF_INET6 : AF_INET, type, 0);
     if (fd < 0 && address->both_families && errno == EAFNOSUPPORT) {
-        is_ipv6 = false;
+        family = FAMILY_IPV4;
         fd = socket(AF_INET, type, 0);
     }
     if (fd < 0)
         return error_set(err, "socket: %s", strerror(errno));
-    if (!address->both_families && is_ipv6)
-        memcpy(&in6.sin6_addr, address->address.bytes, sizeof(in6.sin6_addr));
-    else if (!address->both_families)
-        memcpy(&in.sin_addr, address->address.bytes, sizeof(in.sin_addr));
-    const struct sockaddr *name = is_ipv6 ? (const void *)&in6 : (const void *)&in;
+    const socklen_t length = socket_address(family, &address->address, address->port, &name);
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        (is_ipv6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
-        bind(fd, name, is_ipv6 ? sizeof(in6) : sizeof(in)) < 0 || listen(fd, BACKLOG) < 0) {
+        (family == FAMILY_IPV6 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
+        bind(fd, (const struct sockaddr *)&name, length) < 0 || listen(fd, BACKLOG) < 0) {
         error_set(err, "%s", strerror(errno));
         close(fd);
         return -1;
