@@ -8,7 +8,6 @@
 
 #include "element.h"
 #include "rules.h"
-#include "source_lists.h"
 #include "walk.h"
 
 struct ruleset;
@@ -42,8 +41,7 @@ struct adoption {
     size_t at;                  /* FORGET: next bucket; COMPARE: next dirty entry */
     bool rejected;              /* RULES: the kernel rejected the rewritten ones */
     struct table_contents found;
-    list_value_vec lists; /* that service ports were found to have */
-    struct walk walk;     /* its work is that of the present piece, see ADOPTION_PIECE */
+    struct walk walk; /* its work is that of the present piece, see ADOPTION_PIECE */
     /* Of the set being read. */
     size_t recorded, repeated; /* elements read first, and again */
     size_t next;              /* entry whose elements are looked up: quarantined, then dirty ones */

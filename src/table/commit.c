@@ -15,8 +15,7 @@
 
 double ruleset_trim_time(const struct ruleset *rs)
 {
-    return clock_earlier(rs->steps.n ? rs->step_time : 0,
-                         rs->lists.unused.n ? rs->lists.trim_time : 0);
+    return clock_earlier(rs->steps.n ? rs->step_time : 0, source_lists_due(&rs->lists));
 }
 
 double ruleset_retry_time(const struct ruleset *rs)
@@ -50,15 +49,6 @@ static void apply_slots(struct port_entry *port)
         slots->n_slots = port_kept_slots(port, which);
         slots_apply(slots, emptied);
     }
-}
-
-static void apply_difference(struct ruleset *rs, const struct difference *difference, double now)
-{
-    if (difference->set == SET_SOURCE_LISTS) {
-        source_list_hold(source_lists_find(&rs->lists, difference->desired));
-        port_release_list(rs, as_port(difference->entry), now);
-    }
-    entry_set_applied(rs, difference->set, difference->entry, difference->desired);
 }
 
 static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
@@ -135,7 +125,7 @@ static void apply(struct ruleset *rs, double now)
         if ((*it)->kind == ENTRY_PORT)
             apply_slots(as_port(*it));
     vec_each (&rs->differences, it)
-        apply_difference(rs, it, now);
+        entry_set_applied(rs, it->set, it->entry, it->desired);
     vec_each (&rs->differences, it)
         finish_port_before(rs, it, now);
     vec_each (&rs->dirty, it)

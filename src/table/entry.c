@@ -74,8 +74,8 @@ static void clear_port(struct ruleset *rs, struct port_entry *port)
 {
     affinity_release(rs, port, SIZE_MAX);
     free(port->affinity);
-    port_release_list(rs, port, 0);
-    source_lists_release(&rs->lists, port->sources, 0);
+    port_set_sources(rs, port, NULL, 0);
+    entry_set_applied(rs, SET_SOURCE_LISTS, &port->entry, 0);
     numbers_leave(rs, port);
     slots_clear(&port->all);
     if (port->local)
@@ -272,6 +272,8 @@ void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *ent
         set_frontend_applied(rs, as_frontend(entry), value);
         break;
     case ENTRY_PORT:
+        if (set == SET_SOURCE_LISTS)
+            source_lists_lead(rs, before, value);
         as_port(entry)->applied[set - FRONTEND_SETS] = value;
         break;
     default:
@@ -330,13 +332,4 @@ struct key entry_value(enum family family, enum table_set set, const struct entr
     if (set_owner(set) == OWNER_SLOTS)
         return value_of_backend(family, &slots_in(set, entry)->slots[slot]);
     return *set_schema[set].value ? key_of_number(entry_applied(set, entry)) : none;
-}
-
-void port_release_list(struct ruleset *rs, struct port_entry *port, double now)
-{
-    const uint32_t value = entry_applied(SET_SOURCE_LISTS, &port->entry);
-    if (value == 0)
-        return;
-    source_lists_release(&rs->lists, source_lists_find(&rs->lists, value), now);
-    entry_set_applied(rs, SET_SOURCE_LISTS, &port->entry, 0);
 }

@@ -95,7 +95,7 @@ void ruleset_plan_entry(struct ruleset *rs, struct entry *entry, size_t most_add
     if (entry->kind != ENTRY_PORT)
         return;
     struct port_entry *port = as_port(entry);
-    source_list_fill(rs, port->sources);
+    port_hold_sources(rs, port, true);
     limits_log_excess(rs, port);
     plan_slots(rs, port, most_added);
     plan_affinity(rs, port);

@@ -107,7 +107,7 @@ void port_keep_affinity(struct ruleset *rs, struct port_entry *port)
 static void keep_port(struct ruleset *rs, struct port_entry *port)
 {
     port_keep_affinity(rs, port);
-    source_lists_park(rs, port->sources);
+    port_hold_sources(rs, port, false);
 }
 
 static void take_entry(struct taking *t, struct entry *entry, int why)
@@ -201,7 +201,7 @@ static void blame_list(struct taking *t, struct plain *plain, int why)
         struct entry *entry = rs->dirty.v[i];
         if (entry->kind == ENTRY_PORT && !entry->quarantined &&
             entry_applied(SET_SOURCE_LISTS, entry) != value &&
-            source_list_value(as_port(entry)->sources) == value)
+            port_list_value(as_port(entry)) == value)
             take_entry(t, entry, why);
     }
     if (plain->entry.desired)
@@ -324,10 +324,7 @@ void quarantine_leave(struct ruleset *rs, struct entry *entry)
     if (!entry->quarantined)
         return;
     entry->quarantined = false;
-    if (entry->kind != ENTRY_PORT)
-        return;
-    rs->quarantine.ports_left = true;
-    source_lists_unpark(as_port(entry)->sources);
+    rs->quarantine.ports_left = rs->quarantine.ports_left || entry->kind == ENTRY_PORT;
 }
 
 /* The desired values of frontends that waited for a service port may have changed. */
