@@ -32,7 +32,7 @@ double ruleset_due(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
+    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 || rs->repaired > 0 ||
            (due > 0 && now >= due);
 }
 
@@ -219,31 +219,15 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
     }
 }
 
-/* Reads the kernel's state if unknown, and repairs rules. */
-static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
-                     struct commit_stats *stats, struct error *err)
-{
-    struct rules_repaired done;
-    if (!ruleset_knows_kernel(rs) &&
-        ruleset_adopt(rs, socket, now, SIZE_MAX, err) == ADOPTION_FAILED)
-        return -1;
-    if (rs->state == TABLE_RULES_DIFFER) {
-        const bool failed = ruleset_repair_rules(rs, socket, &done, err);
-        ruleset_enter(rs, failed ? TABLE_UNKNOWN : TABLE_OURS);
-        if (failed)
-            return -1;
-    }
-    stats->bytes += rs->repaired;
-    rs->repaired = 0;
-    return 0;
-}
-
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct commit_stats *stats, struct error *err)
 {
     memset(stats, 0, sizeof(*stats));
-    if (get_ready(rs, socket, now, stats, err))
+    if (!ruleset_knows_kernel(rs) &&
+        ruleset_adopt(rs, socket, now, SIZE_MAX, err) == ADOPTION_FAILED)
         return -1;
+    stats->bytes += rs->repaired;
+    rs->repaired = 0;
     const bool is_made = ruleset_makes_table(rs), is_replaced = rs->state == TABLE_REPLACED;
     quarantine_retry(rs, now);
     if (!rs->portions.left)

@@ -253,18 +253,19 @@ static enum observation check(struct ruleset *rs, struct nft_socket *socket,
     return c.observation;
 }
 
-/* Reads only declarations and rules. OBSERVED_ALIEN, too, if the table is no longer ours. */
+/* Reads only declarations and rules, and rewrites rules that differ. OBSERVED_ALIEN, too, if the
+ * table is no longer ours. */
 static enum observation check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
-    bool same = false;
+    struct rules_repaired done = {.bytes = 0};
     char *difference = NULL;
-    const bool alien = !ruleset_is_still_ours(rs, socket) ||
+    const bool alien = !ruleset_has_table(rs) || !ruleset_is_still_ours(rs, socket) ||
                        declarations_check(rs, socket, &difference, &err) || difference ||
-                       rules_check(rs, socket, &same, &err);
+                       ruleset_repair_rules(rs, socket, &done, &err);
     free(difference);
     error_clear(&err);
-    return alien ? OBSERVED_ALIEN : same ? OBSERVED_SAME : OBSERVED_CHANGED;
+    return alien ? OBSERVED_ALIEN : done.bytes > 0 ? OBSERVED_CHANGED : OBSERVED_SAME;
 }
 
 /* The number of differences; *alien if one needs a read-back. */
@@ -275,8 +276,6 @@ static size_t check_all(struct ruleset *rs, struct nft_socket *socket, bool *ali
         const enum observation observation = check_rules(rs, socket);
         changed += observation == OBSERVED_CHANGED;
         *alien = observation == OBSERVED_ALIEN;
-        if (!*alien)
-            ruleset_enter(rs, changed ? TABLE_RULES_DIFFER : TABLE_OURS);
     }
     for (size_t i = 0; i < rs->rechecks.n && !*alien; i++) {
         const enum observation observation = check(rs, socket, &rs->rechecks.v[i]);

@@ -25,7 +25,7 @@ enum recheck_scope {
 
 enum observation {
     OBSERVED_SAME,
-    OBSERVED_CHANGED, /* dirty now, to be repaired */
+    OBSERVED_CHANGED, /* repaired, or dirty now, to be repaired */
     OBSERVED_ALIEN    /* needs a read-back of the table */
 };
 
@@ -57,9 +57,9 @@ bool ruleset_has_rechecks(const struct ruleset *rs);
 void ruleset_forget_rechecks(struct ruleset *rs);
 
 /**
- * Queries the recorded elements from the kernel. The next commit, which is then due, repairs
- * differences: single elements or chains, after a read-back of the whole table, or by replacing a
- * table with other maps and sets. Returns the number of differences.
+ * Queries the recorded elements from the kernel, and rewrites rules that differ. The next commit,
+ * which is then due, repairs all else: single elements, after a read-back of the whole table, or by
+ * replacing a table with other maps and sets. Returns the number of differences.
  */
 size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
 

@@ -145,8 +145,8 @@ struct ruleset_senders ruleset_senders(const struct ruleset *rs)
 
 void ruleset_enter(struct ruleset *rs, enum table_state state)
 {
-    static const char *const names[] = {"unknown",  "owned elsewhere", "missing",
-                                        "replaced", "rules differ",    "ours"};
+    static const char *const names[] = {"unknown", "owned elsewhere", "missing", "replaced",
+                                        "ours"};
     if (state != rs->state)
         log_debug(2, "table", "family=%s the table is %s, was %s", family_name(rs->family),
                   names[state], names[rs->state]);

@@ -40,7 +40,6 @@ enum table_state {
     TABLE_OWNED_ELSEWHERE, /* likewise, once the program that owns it has ended */
     TABLE_MISSING,         /* the next commit makes it */
     TABLE_REPLACED,        /* likewise, and deletes one that is not like ours */
-    TABLE_RULES_DIFFER,    /* as applied but for rules and chains: the next commit rewrites them */
     TABLE_OURS             /* as applied */
 };
 
@@ -80,7 +79,7 @@ struct ruleset {
     VEC(struct recheck) rechecks;
     enum recheck_scope recheck_scope;
     bool strangers_stay; /* unreachable chains of other programs cannot be deleted */
-    size_t repaired;     /* bytes sent to repair rules since the last commit */
+    size_t repaired;     /* bytes sent to repair rules; the next commit reports them */
     enum table_state state;
     struct adoption adoption;
     bool adopted;       /* a table was looked for at least once */
@@ -105,7 +104,7 @@ static inline bool ruleset_makes_table(const struct ruleset *rs)
 
 static inline bool ruleset_has_table(const struct ruleset *rs)
 {
-    return rs->state >= TABLE_RULES_DIFFER;
+    return rs->state == TABLE_OURS;
 }
 
 /* A service port gets so many slots at once: a large EndpointSlice has 1,000 endpoints. */
