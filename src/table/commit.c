@@ -150,7 +150,6 @@ static void begin_batch(struct ruleset *rs, bool singly)
 {
     nft_batch_clear(&rs->batch);
     rs->batch.singly = singly;
-    vec_clear(&rs->quarantine.owners);
     rs->batch.nothing_applied = rs->batch.short_of_memory = false;
     rs->batch.piece = rs->filling ? PIECE_OF_NEW : ruleset_makes_table(rs) ? 0 : NFT_PIECE_FITTING;
 }

@@ -350,6 +350,19 @@ enum boundaries_verdict boundaries_pair(struct boundaries *b, range_vec *out)
     return BOUNDARIES_PAIRED;
 }
 
+bool range_ends_at(enum family family, const uint8_t *key, const struct nft_element *boundary)
+{
+    const struct address_range range = range_of_key(family, key);
+    struct address address = {{0}};
+    if (boundary->key_length != address_length(family))
+        return false;
+    memcpy(address.bytes, boundary->key, boundary->key_length);
+    if (!(boundary->flags & NFT_SET_ELEM_INTERVAL_END))
+        return memcmp(&address, &range.first, sizeof(address)) == 0;
+    address = address_before(family, &address);
+    return memcmp(&address, &range.last, sizeof(address)) == 0;
+}
+
 void ranges_each(enum family family, const range_vec *ranges, nft_element_fn fn, void *ctx)
 {
     vec_each (ranges, range) {

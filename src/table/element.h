@@ -298,6 +298,9 @@ enum boundaries_verdict {
 /** Pairs the ends and appends the ranges to @out, ascending. */
 enum boundaries_verdict boundaries_pair(struct boundaries *boundaries, range_vec *out);
 
+/** Whether @boundary is an end of the range with that key. */
+bool range_ends_at(enum family family, const uint8_t *key, const struct nft_element *boundary);
+
 /** Passes @ranges on as elements, whose keys are both ends; whether such a key is among them
  * (ascending). */
 void ranges_each(enum family family, const range_vec *ranges, nft_element_fn fn, void *ctx);

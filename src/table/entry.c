@@ -165,6 +165,37 @@ const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port)
     return first;
 }
 
+/* ---- names ---- */
+
+/* @frontend may be NULL. */
+static char *name_frontend(const struct ruleset *rs, const struct frontend_entry *frontend)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    char *owner =
+        rs->config.owner && frontend ? rs->config.owner(rs->config.ctx, &frontend->frontend) : NULL;
+    char *name =
+        xasprintf("frontend=%s%s%s", frontend ? frontend_format(&frontend->frontend, text) : "",
+                  owner ? " service=" : "", owner ? owner : "");
+    free(owner);
+    return name;
+}
+
+char *ruleset_name(const struct ruleset *rs, const struct entry *entry)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    struct address address = {{0}};
+    if (entry->kind == ENTRY_FRONTEND)
+        return name_frontend(rs, as_frontend(entry));
+    if (entry->kind == ENTRY_PORT)
+        return name_frontend(rs, ruleset_frontend_of(as_port(entry)));
+    const enum table_set set = plain_set(as_plain(entry));
+    if (*set_schema[set].key == FIELD_CLASSID)
+        return NULL;
+    memcpy(address.bytes, plain_key(as_plain(entry)), address_length(rs->family));
+    return xasprintf("set=%s address=%s", set_name(set),
+                     address_format(rs->family, &address, text));
+}
+
 /* ---- parts of entries ---- */
 
 struct slot_table *port_slots(const struct port_entry *port, enum port_part which)

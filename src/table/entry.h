@@ -206,6 +206,11 @@ const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port);
 /** The order of frontends: by address, port and protocol. */
 int compare_frontends(const struct frontend *a, const struct frontend *b);
 
+/** What @entry is to people: "frontend=ADDRESS:PORT/PROTOCOL service=NAMESPACE/NAME", of a service
+ * port the first one; "set=NAME address=ADDRESS". NULL for elements of a service port, which has a
+ * name itself. The caller frees it. */
+char *ruleset_name(const struct ruleset *rs, const struct entry *entry);
+
 /** Sorts dirty entries, frontends first, so that equal contents give equal tables. */
 void ruleset_sort_dirty(struct ruleset *rs);
 
