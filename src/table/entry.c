@@ -110,6 +110,15 @@ void entry_clean(struct entry *entry)
     entry->dirty = entry->trim = false;
 }
 
+void ruleset_drop_dirty(struct ruleset *rs, bool (*goes)(struct ruleset *rs, struct entry *entry))
+{
+    size_t n = 0;
+    vec_each (&rs->dirty, it)
+        if (!goes(rs, *it))
+            rs->dirty.v[n++] = *it;
+    rs->dirty.n = n;
+}
+
 /* ---- order ---- */
 
 int compare_frontends(const struct frontend *a, const struct frontend *b)

@@ -206,6 +206,9 @@ const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port);
 /** The order of frontends: by address, port and protocol. */
 int compare_frontends(const struct frontend *a, const struct frontend *b);
 
+/** Takes those out of ruleset->dirty for which @goes returns true; it may change them. */
+void ruleset_drop_dirty(struct ruleset *rs, bool (*goes)(struct ruleset *rs, struct entry *entry));
+
 /** What @entry is to people: "frontend=ADDRESS:PORT/PROTOCOL service=NAMESPACE/NAME", of a service
  * port the first one; "set=NAME address=ADDRESS". NULL for elements of a service port, which has a
  * name itself. The caller frees it. */

@@ -10,22 +10,24 @@
 
 /* Service ports that wait for a number take no part in the commit: without one, the elements of all
  * of them would have the same keys. */
+static bool drop_waiting(struct ruleset *rs, struct entry *entry)
+{
+    (void)rs;
+    const bool waits = entry->kind == ENTRY_PORT && as_port(entry)->waits;
+    if (waits)
+        entry_clean(entry);
+    return waits;
+}
+
 static void request_numbers(struct ruleset *rs)
 {
-    size_t n = 0;
     for (size_t i = 0; i < rs->dirty.n; i++) {
         struct entry *entry = rs->dirty.v[i];
         struct port_entry *port = port_of_entry(entry);
         if (port)
             numbers_request(rs, port);
     }
-    vec_each (&rs->dirty, it) {
-        if ((*it)->kind == ENTRY_PORT && as_port(*it)->waits)
-            entry_clean(*it);
-        else
-            rs->dirty.v[n++] = *it;
-    }
-    rs->dirty.n = n;
+    ruleset_drop_dirty(rs, drop_waiting);
 }
 
 /* ---- planning ---- */

@@ -280,14 +280,10 @@ static void update_next(struct quarantine *quarantine)
     quarantine->next = next;
 }
 
-/* Excludes quarantined entries from the difference. */
-static void skip(struct ruleset *rs)
+static bool is_quarantined(struct ruleset *rs, struct entry *entry)
 {
-    size_t n = 0;
-    vec_each (&rs->dirty, it)
-        if (!(*it)->quarantined)
-            rs->dirty.v[n++] = *it;
-    rs->dirty.n = n;
+    (void)rs;
+    return entry->quarantined;
 }
 
 bool quarantine_take(struct ruleset *rs, double now, bool singly)
@@ -301,7 +297,7 @@ bool quarantine_take(struct ruleset *rs, double now, bool singly)
         if (singly)
             blame(&t, rejection);
     }
-    skip(rs);
+    ruleset_drop_dirty(rs, is_quarantined);
     update_next(&rs->quarantine);
     return t.n > 0 || (some_about_content && !singly);
 }
