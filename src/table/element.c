@@ -143,8 +143,8 @@ static bool take_port(const uint8_t *from, uint16_t *port)
     return *port != 0 && from[2] == 0 && from[3] == 0;
 }
 
-bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
-                     struct frontend *frontend)
+static bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
+                            struct frontend *frontend)
 {
     const size_t address = address_length(family);
     if (length != address + 2 * REGISTER)

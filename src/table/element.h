@@ -154,8 +154,6 @@ struct key key_of_range(enum family family, const struct address_range *range);
 struct key value_of_backend(enum family family, const struct backend *backend);
 
 /* Decoding; false if the bytes cannot be ours. */
-bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
-                     struct frontend *frontend);
 bool source_of_key(enum family family, const uint8_t *key, size_t length, uint32_t *list,
                    struct cidr *prefix);
 bool backend_of_value(enum family family, const uint8_t *value, size_t length,

@@ -91,7 +91,9 @@ bool instance_needs(struct instance instance, struct instance *other)
     }
 }
 
-bool instance_is_kept(struct instance instance)
+/* Whether an instance stays in the table once it is there: its chains look into a map of slots, so
+ * that it costs the kernel a walk over all of them to add it again. */
+static bool instance_is_kept(struct instance instance)
 {
     switch (instance.template) {
     case TEMPLATE_PICK_FROM:

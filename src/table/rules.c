@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "rules.h"
 
-#include "rule_text.h"
 #include "state.h"
 #include "template.h"
 

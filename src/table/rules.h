@@ -16,6 +16,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
 
+struct nftnl_rule;
 struct ruleset;
 
 /** The name of a verdict map, as long as @ruleset exists; NULL for other sets. */
@@ -32,6 +33,11 @@ int rules_check(const struct ruleset *ruleset, struct nft_socket *socket, bool *
  * programs' sets do not count. -1: they could not be read. */
 int declarations_check(const struct ruleset *ruleset, struct nft_socket *socket, char **difference,
                        struct error *err);
+
+/** Appends a line with all operands of @rule's expressions to *@text, the same whichever kernel
+ * returned them: equal texts act alike (rule_text.c). The name of an anonymous set in it, of which
+ * a chain of ours has at most one, replaces *@anonymous. */
+void rule_text_append(char **text, char **anonymous, struct nftnl_rule *rule);
 
 struct rules_repaired {
     size_t bytes;    /* sent; 0: nothing was wrong */
