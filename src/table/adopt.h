@@ -82,7 +82,13 @@ int ruleset_look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bo
 /** The same, but a table of another program is just not @ours. */
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err);
 
-/** Whether the table still exists, is not dormant, and has our layout. */
+/** Whether the kernel's maps and sets are declared as in the templates. @difference is NULL if so,
+ * else the first difference as text, which the caller frees. Other programs' sets do not count. -1:
+ * they could not be read. */
+int declarations_check(const struct ruleset *rs, struct nft_socket *socket, char **difference,
+                       struct error *err);
+
+/** Whether the table still exists, is not dormant, and has our layout and declarations. */
 bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
 
 /* ---- reading.c ---- */

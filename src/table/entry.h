@@ -276,6 +276,18 @@ struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slo
 struct key entry_value(enum family family, enum table_set set, const struct entry *entry,
                        uint32_t slot);
 
+/* The applied state under the key of an element. */
+struct applied_element {
+    struct element element; /* decoded */
+    struct entry *entry;    /* its owner; NULL: none */
+    bool there;             /* something is applied under the key */
+    bool same;              /* and equals the element; valid if its value can be ours */
+};
+
+/** Looks up the key of @from; of a range, both ends. False if it cannot be ours. */
+bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
+                          const struct nft_element *from, struct applied_element *out);
+
 /** All entries that may have elements in @set. */
 const struct hash_table *ruleset_entries(const struct ruleset *rs, enum table_set set);
 

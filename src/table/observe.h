@@ -29,18 +29,6 @@ enum observation {
     OBSERVED_ALIEN    /* needs a read-back of the table */
 };
 
-/* The applied state under the key of an element. */
-struct applied_element {
-    struct element element; /* decoded */
-    struct entry *entry;    /* its owner; NULL: none */
-    bool there;             /* something is applied under the key */
-    bool same;              /* and equals the element; valid if its value can be ours */
-};
-
-/** Looks up the key of @from; of a range, both ends. False if it cannot be ours. */
-bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
-                          const struct nft_element *from, struct applied_element *out);
-
 /** Records that the kernel has @from (value decoded), or nothing under its key. Needs the @applied
  * of that key. */
 void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_element *from,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The table without its elements: declarations, chains, rules, the flowtable, and the targets of
- * verdicts.
- * Compares the kernel's version with that of the templates and rewrites chains that differ, in one
- * transaction: packets see either the old or the new rules, with the same elements. All repairs of
- * rules use this: before the first programming, at adoption, after another program changed rules,
- * and after an upgrade.
+ * The table without its elements and declarations: chains, rules, the flowtable, and the targets of
+ * verdicts. Compares the kernel's version with that of the templates and rewrites chains that
+ * differ, in one transaction: packets see either the old or the new rules, with the same elements.
+ * All repairs of rules use this: before the first programming, at adoption, after another program
+ * changed rules, and after an upgrade.
  *
  * Compares hooks and policies of chains, all operands of their rules in order, and the target
  * chains of verdicts.
@@ -27,12 +26,6 @@ const char *rules_map(const struct ruleset *ruleset, const char *name);
  * Then @same is false, too, but the repair only records that. */
 int rules_check(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                 struct error *err);
-
-/** Whether the kernel's maps and sets are declared as in the templates (declarations.c).
- * @difference is NULL if so, else the first difference as text, which the caller frees. Other
- * programs' sets do not count. -1: they could not be read. */
-int declarations_check(const struct ruleset *ruleset, struct nft_socket *socket, char **difference,
-                       struct error *err);
 
 /** Appends a line with all operands of @rule's expressions to *@text, the same whichever kernel
  * returned them: equal texts act alike (rule_text.c). The name of an anonymous set in it, of which
