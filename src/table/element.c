@@ -296,8 +296,7 @@ static int compare_boundaries(const void *a, const void *b)
 /* False if an end came twice. */
 static bool sort(struct boundaries *b)
 {
-    if (b->all.n)
-        qsort(b->all.v, b->all.n, sizeof(*b->all.v), compare_boundaries);
+    vec_sort(&b->all, compare_boundaries);
     for (size_t i = 1; i < b->all.n; i++)
         if (compare_boundaries(&b->all.v[i - 1], &b->all.v[i]) == 0)
             return false;

@@ -161,8 +161,7 @@ static int compare_entries(const void *a, const void *b)
 
 void ruleset_sort_dirty(struct ruleset *rs)
 {
-    if (rs->dirty.n)
-        qsort(rs->dirty.v, rs->dirty.n, sizeof(*rs->dirty.v), compare_entries);
+    vec_sort(&rs->dirty, compare_entries);
 }
 
 const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port)

@@ -217,8 +217,7 @@ static int compare_instances(const void *a, const void *b)
 void instances_sort(instance_vec *instances)
 {
     size_t n = 0;
-    if (instances->n)
-        qsort(instances->v, instances->n, sizeof(*instances->v), compare_instances);
+    vec_sort(instances, compare_instances);
     vec_each (instances, instance)
         if (n == 0 || compare_instances(&instances->v[n - 1], instance) != 0)
             instances->v[n++] = *instance;

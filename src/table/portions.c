@@ -58,8 +58,7 @@ static void set_ports_aside(struct ruleset *rs)
         if ((*it)->kind == ENTRY_PORT)
             vec_push(&ports,
                      (struct ordered_port){as_port(*it), ruleset_frontend_of(as_port(*it))});
-    if (ports.n)
-        qsort(ports.v, ports.n, sizeof(*ports.v), compare_ports);
+    vec_sort(&ports, compare_ports);
     vec_each (&ports, it) {
         set_aside(rs, &it->port->entry);
         numbers_request(rs, it->port);

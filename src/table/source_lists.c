@@ -242,8 +242,7 @@ static void find_sources(const struct ruleset *rs, found_source_vec *out)
                           &found.prefix))
             vec_push(out, found);
     }
-    if (out->n)
-        qsort(out->v, out->n, sizeof(*out->v), compare_found);
+    vec_sort(out, compare_found);
 }
 
 /* It stays for as long as packets may have been led to it. Takes ownership of the prefixes. */
