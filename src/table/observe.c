@@ -217,6 +217,9 @@ static enum observation check_rules(struct ruleset *rs, struct nft_socket *socke
     struct rules_repaired done = {.bytes = 0};
     const bool alien = !ruleset_has_table(rs) || !ruleset_is_still_ours(rs, socket) ||
                        ruleset_repair_rules(rs, socket, &done, &err);
+    if (err.text)
+        log_warn("table", "family=%s reading the table back: %s", family_name(rs->family),
+                 err.text);
     error_clear(&err);
     return alien ? OBSERVED_ALIEN : done.bytes > 0 ? OBSERVED_CHANGED : OBSERVED_SAME;
 }
