@@ -435,6 +435,13 @@ void url_add_argument(char **url, const char *key, const char *value);
             memmove((vec)->v, (vec)->v + n_, (vec)->n * sizeof(*(vec)->v));                        \
     } while (0)
 
+/* Sorts the array by @compare, as qsort() does; it may be empty. */
+#define vec_sort(vec, compare)                                                                     \
+    do {                                                                                           \
+        if ((vec)->n > 1)                                                                          \
+            qsort((vec)->v, (vec)->n, sizeof(*(vec)->v), compare);                                 \
+    } while (0)
+
 /* Loops over the elements; @it points at each. */
 #define vec_each(vec, it)                                                                          \
     for (__typeof__(*(vec)->v) *it = (vec)->v, *it##_end_ = (vec)->n ? it + (vec)->n : it;         \

@@ -45,7 +45,7 @@ struct ruleset_config {
     bool no_counters; /* the kernel lacks what counting needs (preflight.c) */
     enum connection_counting counting;
     bool no_flowtable;     /* the kernel lacks flowtables, or old ones forget idle connections */
-    bool flowtable;        /* forward known connections between devices: ruleset_set_devices() */
+    bool flowtable;        /* forward known connections between devices: table_set_devices() */
     bool localhost;        /* count connections to NodePorts that loopback addresses do not serve */
     bool owned;            /* create the table with an owner: other programs cannot change it */
     uint32_t dump_most;    /* with more slots, a read-back fetches them by key; 0: the number from
@@ -161,10 +161,6 @@ void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 /* The kernel lists no more than some 1,600. */
 #define FLOWTABLE_DEVICES_MOST 1024
 
-/** Sets the devices whose packets the flowtable sees: sorted, copied; of more than the most, the
- * first ones. For a ruleset with a flowtable. */
-void ruleset_set_devices(struct ruleset *ruleset, const device_vec *devices);
-
 /* ---- applied state ---- */
 
 /* A device that the kernel keeps out of the flowtable. */
@@ -228,10 +224,6 @@ bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address 
 
 /** Whether the kernel's contents are known, from a read-back or from commits acknowledged since. */
 bool ruleset_knows_kernel(const struct ruleset *ruleset);
-
-/** Whether the last read-back found the table missing, replaced, or owned by another program, and
- * no commit has recreated it since: nothing is applied. */
-bool ruleset_is_lost(const struct ruleset *ruleset);
 
 /** Whether @frontend or its service port is quarantined; whether a service port is; the time of the
  * next retry, or 0. */
@@ -473,7 +465,8 @@ void table_free(struct table *table);
 const struct ruleset *table_ruleset(const struct table *table);
 struct ruleset *table_changing(struct table *table);
 
-/** ruleset_set_devices(), which needs no commit; ignored without a flowtable. */
+/** Sets the devices whose packets the flowtable sees: sorted, copied; of more than
+ * FLOWTABLE_DEVICES_MOST, the first ones. Needs no commit; ignored without a flowtable. */
 void table_set_devices(struct table *table, const device_vec *devices);
 
 /** Sync metrics, for callers that know when changes began. */
@@ -541,7 +534,8 @@ struct table_view {
     size_t frontends;    /* desired; for quarantined ones, applied */
     size_t rejected;     /* frontends and other elements rejected now */
     size_t limited[RULESET_LIMITS]; /* what limits leave out now */
-    bool lost;                      /* ruleset_is_lost() */
+    bool lost; /* nothing is applied: the last read-back found the table missing,
+                * replaced, or owned by another program */
     const struct ruleset *ruleset;
     const struct sync_metrics *syncs;
     const struct ruleset_stats *table;

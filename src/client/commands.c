@@ -97,8 +97,7 @@ static void sort_items(cJSON *items)
     VEC(cJSON *) all = {0};
     while (items->child)
         vec_push(&all, cJSON_DetachItemViaPointer(items, items->child));
-    if (all.n > 1)
-        qsort(all.v, all.n, sizeof(*all.v), compare_items);
+    vec_sort(&all, compare_items);
     for (size_t i = 0; i < all.n; i++) {
         if (i > 0 && compare_items(&all.v[i - 1], &all.v[i]) == 0)
             cJSON_Delete(all.v[i]);

@@ -70,8 +70,7 @@ static const struct {
 
 static void sort(row_vec *rows, int (*compare)(const void *, const void *))
 {
-    if (rows->n > 1)
-        qsort(rows->v, rows->n, sizeof(*rows->v), compare);
+    vec_sort(rows, compare);
 }
 
 /* ---- reading ---- */

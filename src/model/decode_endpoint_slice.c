@@ -226,7 +226,7 @@ void endpoint_slice_sort_ports(struct endpoint_slice *slice)
     size_t kept = 1;
     if (is_sorted(slice))
         return;
-    qsort(slice->ports.v, slice->ports.n, sizeof(*slice->ports.v), compare_slice_ports);
+    vec_sort(&slice->ports, compare_slice_ports);
     for (size_t i = 1; i < slice->ports.n; i++) {
         if (compare_slice_ports(&slice->ports.v[kept - 1], &slice->ports.v[i]) == 0)
             intern_release(slice->ports.v[i].name);

@@ -111,8 +111,7 @@ int address_compare(const void *a, const void *b)
 void addresses_normalize(address_vec *addresses)
 {
     size_t kept = 0;
-    if (addresses->n > 0)
-        qsort(addresses->v, addresses->n, sizeof(*addresses->v), address_compare);
+    vec_sort(addresses, address_compare);
     for (size_t i = 0; i < addresses->n; i++)
         if (kept == 0 || address_compare(&addresses->v[kept - 1], &addresses->v[i]) != 0)
             addresses->v[kept++] = addresses->v[i];
@@ -363,7 +362,7 @@ void ranges_normalize(enum family family, range_vec *ranges)
 {
     if (ranges->n < 2)
         return;
-    qsort(ranges->v, ranges->n, sizeof(*ranges->v), address_compare); /* by first address */
+    vec_sort(ranges, address_compare); /* by first address */
     size_t kept = 1;
     for (size_t i = 1; i < ranges->n; i++) {
         struct address_range *before = &ranges->v[kept - 1], *range = &ranges->v[i];

@@ -68,8 +68,7 @@ static void on_end(void *ctx, bool whole)
     device_vec *known = &m->devices, *found = &m->found;
     if (!whole && m->begun)
         return;
-    if (found->n)
-        qsort(found->v, found->n, sizeof(*found->v), compare_devices);
+    vec_sort(found, compare_devices);
     const bool same =
         found->n == known->n &&
         (known->n == 0 || memcmp(found->v, known->v, known->n * sizeof(*known->v)) == 0);

@@ -25,7 +25,7 @@ static void forget_port(struct ruleset *rs, struct port_entry *port)
         slots_forget(port->local);
     if (!port_is_affine(port) && !port->entry.quarantined)
         affinity_release(rs, port, SIZE_MAX);
-    port_release_list(rs, port, 0);
+    port_hold_sources(rs, port, false);
     port->entry.queued = port->entry.trim = false;
     port->found_classes = 0;
 }
@@ -49,16 +49,6 @@ static void forget_others(struct ruleset *rs)
     source_lists_forget(rs);
     instances_clear(&rs->instances);
     rs->collect_time = 0;
-}
-
-/* Service ports hold the lists that they have. */
-static void adopt_lists(struct ruleset *rs, double now)
-{
-    list_value_vec *values = &rs->adoption.lists;
-    source_lists_adopt(rs, values, now);
-    vec_each (values, value)
-        source_list_hold(source_lists_find(&rs->lists, *value));
-    vec_free(values);
 }
 
 /* Logs tables found at startup; not those found during repeated failures. */
@@ -199,7 +189,7 @@ static int take_rules(struct ruleset *rs, struct nft_socket *socket, double now,
     if (rs->numbers.last == 0) /* affinity records of removed service ports may exist */
         rs->numbers.last = arc4random() % MOST_PORTS;
     rs->stats.elements = rs->adoption.found.counted + rules.verdicts;
-    adopt_lists(rs, now);
+    source_lists_adopt(rs, now);
     enter(rs, ADOPTION_COMPARE);
     return 0;
 }

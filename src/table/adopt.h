@@ -8,7 +8,6 @@
 
 #include "element.h"
 #include "rules.h"
-#include "source_lists.h"
 #include "walk.h"
 
 struct ruleset;
@@ -42,8 +41,7 @@ struct adoption {
     size_t at;                  /* FORGET: next bucket; COMPARE: next dirty entry */
     bool rejected;              /* RULES: the kernel rejected the rewritten ones */
     struct table_contents found;
-    list_value_vec lists; /* that service ports were found to have */
-    struct walk walk;     /* its work is that of the present piece, see ADOPTION_PIECE */
+    struct walk walk; /* its work is that of the present piece, see ADOPTION_PIECE */
     /* Of the set being read. */
     size_t recorded, repeated; /* elements read first, and again */
     size_t next;              /* entry whose elements are looked up: quarantined, then dirty ones */
@@ -84,7 +82,13 @@ int ruleset_look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bo
 /** The same, but a table of another program is just not @ours. */
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err);
 
-/** Whether the table still exists, is not dormant, and has our layout. */
+/** Whether the kernel's maps and sets are declared as in the templates. @difference is NULL if so,
+ * else the first difference as text, which the caller frees. Other programs' sets do not count. -1:
+ * they could not be read. */
+int declarations_check(const struct ruleset *rs, struct nft_socket *socket, char **difference,
+                       struct error *err);
+
+/** Whether the table still exists, is not dormant, and has our layout and declarations. */
 bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket);
 
 /* ---- reading.c ---- */

@@ -94,14 +94,11 @@ void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, b
 void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
-    char *difference = NULL;
     bool same = true;
     rs->flowtable.due = true;
-    if (ruleset_knows_kernel(rs) &&
-        ((declarations_check(rs, socket, &difference, &err) == 0 && difference) ||
-         (rules_check(rs, socket, &same, &err) == 0 && !same)))
+    if (ruleset_knows_kernel(rs) && (!ruleset_is_still_ours(rs, socket) ||
+                                     (rules_check(rs, socket, &same, &err) == 0 && !same)))
         ruleset_recheck_rules(rs);
-    free(difference);
     error_clear(&err);
 }
 

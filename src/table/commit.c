@@ -15,8 +15,7 @@
 
 double ruleset_trim_time(const struct ruleset *rs)
 {
-    return clock_earlier(rs->steps.n ? rs->step_time : 0,
-                         rs->lists.unused.n ? rs->lists.trim_time : 0);
+    return clock_earlier(rs->steps.n ? rs->step_time : 0, source_lists_due(&rs->lists));
 }
 
 double ruleset_retry_time(const struct ruleset *rs)
@@ -33,7 +32,7 @@ double ruleset_due(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
+    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 || rs->repaired > 0 ||
            (due > 0 && now >= due);
 }
 
@@ -50,15 +49,6 @@ static void apply_slots(struct port_entry *port)
         slots->n_slots = port_kept_slots(port, which);
         slots_apply(slots, emptied);
     }
-}
-
-static void apply_difference(struct ruleset *rs, const struct difference *difference, double now)
-{
-    if (difference->set == SET_SOURCE_LISTS) {
-        source_list_hold(source_lists_find(&rs->lists, difference->desired));
-        port_release_list(rs, as_port(difference->entry), now);
-    }
-    entry_set_applied(rs, difference->set, difference->entry, difference->desired);
 }
 
 static void finish_entry(struct ruleset *rs, struct entry *entry, double now)
@@ -135,7 +125,7 @@ static void apply(struct ruleset *rs, double now)
         if ((*it)->kind == ENTRY_PORT)
             apply_slots(as_port(*it));
     vec_each (&rs->differences, it)
-        apply_difference(rs, it, now);
+        entry_set_applied(rs, it->set, it->entry, it->desired);
     vec_each (&rs->differences, it)
         finish_port_before(rs, it, now);
     vec_each (&rs->dirty, it)
@@ -160,7 +150,6 @@ static void begin_batch(struct ruleset *rs, bool singly)
 {
     nft_batch_clear(&rs->batch);
     rs->batch.singly = singly;
-    vec_clear(&rs->quarantine.owners);
     rs->batch.nothing_applied = rs->batch.short_of_memory = false;
     rs->batch.piece = rs->filling ? PIECE_OF_NEW : ruleset_makes_table(rs) ? 0 : NFT_PIECE_FITTING;
 }
@@ -229,31 +218,15 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
     }
 }
 
-/* Reads the kernel's state if unknown, and repairs rules. */
-static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
-                     struct commit_stats *stats, struct error *err)
-{
-    struct rules_repaired done;
-    if (!ruleset_knows_kernel(rs) &&
-        ruleset_adopt(rs, socket, now, SIZE_MAX, err) == ADOPTION_FAILED)
-        return -1;
-    if (rs->state == TABLE_RULES_DIFFER) {
-        const bool failed = ruleset_repair_rules(rs, socket, &done, err);
-        ruleset_enter(rs, failed ? TABLE_UNKNOWN : TABLE_OURS);
-        if (failed)
-            return -1;
-    }
-    stats->bytes += rs->repaired;
-    rs->repaired = 0;
-    return 0;
-}
-
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct commit_stats *stats, struct error *err)
 {
     memset(stats, 0, sizeof(*stats));
-    if (get_ready(rs, socket, now, stats, err))
+    if (!ruleset_knows_kernel(rs) &&
+        ruleset_adopt(rs, socket, now, SIZE_MAX, err) == ADOPTION_FAILED)
         return -1;
+    stats->bytes += rs->repaired;
+    rs->repaired = 0;
     const bool is_made = ruleset_makes_table(rs), is_replaced = rs->state == TABLE_REPLACED;
     quarantine_retry(rs, now);
     if (!rs->portions.left)

@@ -23,11 +23,8 @@ static size_t excess_of(const struct port_route *route)
 static void set_port(struct ruleset *rs, struct port_entry *port, const struct port_route *route,
                      bool desired)
 {
-    struct source_list *before = port->sources;
     quarantine_leave(rs, &port->entry);
-    port->sources =
-        route->sources ? source_lists_hold(&rs->lists, route->sources, route->n_sources) : NULL;
-    source_lists_release(&rs->lists, before, 0);
+    port_set_sources(rs, port, route->sources, route->n_sources);
     port->entry.desired = desired;
     port->removed = false;
     port->has_any = route->has_any;

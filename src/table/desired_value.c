@@ -139,7 +139,7 @@ static bool list_is_left(const struct port_entry *port)
 static uint32_t desired_list(const struct port_entry *port)
 {
     if (port->sources && port->number)
-        return source_list_value(port->sources);
+        return port_list_value(port);
     return port->entry.trim && list_is_left(port) ? 0 : port_applied(port, SET_SOURCE_LISTS);
 }
 

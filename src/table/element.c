@@ -143,8 +143,8 @@ static bool take_port(const uint8_t *from, uint16_t *port)
     return *port != 0 && from[2] == 0 && from[3] == 0;
 }
 
-bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
-                     struct frontend *frontend)
+static bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
+                            struct frontend *frontend)
 {
     const size_t address = address_length(family);
     if (length != address + 2 * REGISTER)
@@ -296,8 +296,7 @@ static int compare_boundaries(const void *a, const void *b)
 /* False if an end came twice. */
 static bool sort(struct boundaries *b)
 {
-    if (b->all.n)
-        qsort(b->all.v, b->all.n, sizeof(*b->all.v), compare_boundaries);
+    vec_sort(&b->all, compare_boundaries);
     for (size_t i = 1; i < b->all.n; i++)
         if (compare_boundaries(&b->all.v[i - 1], &b->all.v[i]) == 0)
             return false;
@@ -348,6 +347,19 @@ enum boundaries_verdict boundaries_pair(struct boundaries *b, range_vec *out)
     if (first)
         vec_push(out, ((struct address_range){*first, highest(b->family)}));
     return BOUNDARIES_PAIRED;
+}
+
+bool range_ends_at(enum family family, const uint8_t *key, const struct nft_element *boundary)
+{
+    const struct address_range range = range_of_key(family, key);
+    struct address address = {{0}};
+    if (boundary->key_length != address_length(family))
+        return false;
+    memcpy(address.bytes, boundary->key, boundary->key_length);
+    if (!(boundary->flags & NFT_SET_ELEM_INTERVAL_END))
+        return memcmp(&address, &range.first, sizeof(address)) == 0;
+    address = address_before(family, &address);
+    return memcmp(&address, &range.last, sizeof(address)) == 0;
 }
 
 void ranges_each(enum family family, const range_vec *ranges, nft_element_fn fn, void *ctx)

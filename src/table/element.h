@@ -146,8 +146,6 @@ struct key key_of_range(enum family family, const struct address_range *range);
 struct key value_of_backend(enum family family, const struct backend *backend);
 
 /* Decoding; false if the bytes cannot be ours. */
-bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
-                     struct frontend *frontend);
 bool source_of_key(enum family family, const uint8_t *key, size_t length, uint32_t *list,
                    struct cidr *prefix);
 bool backend_of_value(enum family family, const uint8_t *value, size_t length,
@@ -289,6 +287,9 @@ enum boundaries_verdict {
 
 /** Pairs the ends and appends the ranges to @out, ascending. */
 enum boundaries_verdict boundaries_pair(struct boundaries *boundaries, range_vec *out);
+
+/** Whether @boundary is an end of the range with that key. */
+bool range_ends_at(enum family family, const uint8_t *key, const struct nft_element *boundary);
 
 /** Passes @ranges on as elements, whose keys are both ends; whether such a key is among them
  * (ascending). */

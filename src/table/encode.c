@@ -54,7 +54,6 @@ static void put_plain(struct ruleset *rs, struct plain *plain, enum table_set se
 static void put(struct ruleset *rs, const struct difference *difference, enum nft_element_op op)
 {
     const enum table_set set = difference->set;
-    quarantine_set_owner(rs, difference->entry);
     if (difference->entry->kind == ENTRY_PLAIN) {
         put_plain(rs, as_plain(difference->entry), set, op);
         return;
@@ -73,7 +72,6 @@ static void put_slot(struct ruleset *rs, struct entry *entry, enum table_set set
     struct key value = {.length = 0};
     if (op == ELEMENT_ADD)
         value = value_of_backend(rs->family, backend);
-    quarantine_set_owner(rs, entry);
     nft_batch_element(&rs->batch, op, set_name(set), key.bytes, key.length,
                       value.length ? value.bytes : NULL, value.length);
 }

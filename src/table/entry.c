@@ -74,8 +74,8 @@ static void clear_port(struct ruleset *rs, struct port_entry *port)
 {
     affinity_release(rs, port, SIZE_MAX);
     free(port->affinity);
-    port_release_list(rs, port, 0);
-    source_lists_release(&rs->lists, port->sources, 0);
+    port_set_sources(rs, port, NULL, 0);
+    entry_set_applied(rs, SET_SOURCE_LISTS, &port->entry, 0);
     numbers_leave(rs, port);
     slots_clear(&port->all);
     if (port->local)
@@ -108,6 +108,15 @@ void entry_clean(struct entry *entry)
     if (entry->dirty && entry->kind == ENTRY_FRONTEND && as_frontend(entry)->port)
         as_frontend(entry)->port->n_dirty--;
     entry->dirty = entry->trim = false;
+}
+
+void ruleset_drop_dirty(struct ruleset *rs, bool (*goes)(struct ruleset *rs, struct entry *entry))
+{
+    size_t n = 0;
+    vec_each (&rs->dirty, it)
+        if (!goes(rs, *it))
+            rs->dirty.v[n++] = *it;
+    rs->dirty.n = n;
 }
 
 /* ---- order ---- */
@@ -152,8 +161,7 @@ static int compare_entries(const void *a, const void *b)
 
 void ruleset_sort_dirty(struct ruleset *rs)
 {
-    if (rs->dirty.n)
-        qsort(rs->dirty.v, rs->dirty.n, sizeof(*rs->dirty.v), compare_entries);
+    vec_sort(&rs->dirty, compare_entries);
 }
 
 const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port)
@@ -163,6 +171,37 @@ const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port)
     if (compare_frontends(&it->frontend, &first->frontend) < 0)
         first = it;
     return first;
+}
+
+/* ---- names ---- */
+
+/* @frontend may be NULL. */
+static char *name_frontend(const struct ruleset *rs, const struct frontend_entry *frontend)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    char *owner =
+        rs->config.owner && frontend ? rs->config.owner(rs->config.ctx, &frontend->frontend) : NULL;
+    char *name =
+        xasprintf("frontend=%s%s%s", frontend ? frontend_format(&frontend->frontend, text) : "",
+                  owner ? " service=" : "", owner ? owner : "");
+    free(owner);
+    return name;
+}
+
+char *ruleset_name(const struct ruleset *rs, const struct entry *entry)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    struct address address = {{0}};
+    if (entry->kind == ENTRY_FRONTEND)
+        return name_frontend(rs, as_frontend(entry));
+    if (entry->kind == ENTRY_PORT)
+        return name_frontend(rs, ruleset_frontend_of(as_port(entry)));
+    const enum table_set set = plain_set(as_plain(entry));
+    if (*set_schema[set].key == FIELD_CLASSID)
+        return NULL;
+    memcpy(address.bytes, plain_key(as_plain(entry)), address_length(rs->family));
+    return xasprintf("set=%s address=%s", set_name(set),
+                     address_format(rs->family, &address, text));
 }
 
 /* ---- parts of entries ---- */
@@ -272,6 +311,8 @@ void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *ent
         set_frontend_applied(rs, as_frontend(entry), value);
         break;
     case ENTRY_PORT:
+        if (set == SET_SOURCE_LISTS)
+            source_lists_lead(rs, before, value);
         as_port(entry)->applied[set - FRONTEND_SETS] = value;
         break;
     default:
@@ -332,11 +373,48 @@ struct key entry_value(enum family family, enum table_set set, const struct entr
     return *set_schema[set].value ? key_of_number(entry_applied(set, entry)) : none;
 }
 
-void port_release_list(struct ruleset *rs, struct port_entry *port, double now)
+/* ---- the entry of an element ---- */
+
+static bool is_value(const uint8_t *ours, size_t length, const struct nft_element *from)
 {
-    const uint32_t value = entry_applied(SET_SOURCE_LISTS, &port->entry);
-    if (value == 0)
-        return;
-    source_lists_release(&rs->lists, source_lists_find(&rs->lists, value), now);
-    entry_set_applied(rs, SET_SOURCE_LISTS, &port->entry, 0);
+    return length == from->data_length && (length == 0 || memcmp(ours, from->data, length) == 0);
+}
+
+/* The entry with the decoded key; NULL if there is none. */
+static struct entry *find_entry(const struct ruleset *rs, enum table_set set,
+                                const struct nft_element *from, const struct element *element)
+{
+    struct frontend_entry *frontend;
+    struct port_entry *port;
+    struct plain *plain;
+    switch (set_owner(set)) {
+    case OWNER_FRONTEND:
+        frontend = ruleset_find_frontend(rs, &element->frontend);
+        return frontend ? &frontend->entry : NULL;
+    case OWNER_TABLE:
+    case OWNER_RANGES: {
+        const struct key key = key_of_bytes(from->key, from->key_length);
+        plain = plain_find(rs, set, &key);
+        return plain ? &plain->entry : NULL;
+    }
+    default:
+        port = ruleset_port_of_number(rs, element->port);
+        return port ? &port->entry : NULL;
+    }
+}
+
+bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
+                          const struct nft_element *from, struct applied_element *out)
+{
+    out->element.slot = 0;
+    out->there = out->same = false;
+    if (!element_take_key(set, rs->family, from, &out->element))
+        return false;
+    out->entry = find_entry(rs, set, from, &out->element);
+    out->there = out->entry && entry_has(set, out->entry, out->element.slot);
+    if (out->there) {
+        const struct key value = entry_value(rs->family, set, out->entry, out->element.slot);
+        out->same = is_value(value.bytes, value.length, from);
+    }
+    return true;
 }

@@ -68,7 +68,7 @@ struct port_entry {
     struct frontend_entry *counted;   /* whose value has N, applied or desired; NULL: none */
     uint32_t n_dirty;                 /* number of dirty ones among them */
     struct led led;
-    /* Values in the kernel; 0: none. Holds the source list. */
+    /* Values in the kernel; 0: none. */
     uint32_t applied[NUMBER_SETS - FRONTEND_SETS];
     bool removed : 1;   /* no Service has it: desired until no frontend leads here */
     bool has_any : 1;   /* desired: see struct port_route */
@@ -78,6 +78,7 @@ struct port_entry {
     bool renumbered : 1; /* counts of its number may be another port's, until a commit */
     bool waits : 1;      /* for a number: never in ruleset->dirty during a commit */
     bool trimmed : 1;    /* this commit does nothing else with it */
+    bool holds_sources : 1;
     bool wait_logged : 1;
     bool excess_logged : 1;
     uint8_t
@@ -87,7 +88,7 @@ struct port_entry {
     struct slot_table all;
     struct slot_table *local;  /* NULL if never used */
     struct affinity *affinity; /* likewise */
-    /* Desired, held: the sources that may connect to restricted frontends; NULL: none are. */
+    /* Desired: the sources that may connect to restricted frontends; NULL: none are. */
     struct source_list *sources;
 };
 
@@ -205,6 +206,14 @@ const struct frontend_entry *ruleset_frontend_of(const struct port_entry *port);
 /** The order of frontends: by address, port and protocol. */
 int compare_frontends(const struct frontend *a, const struct frontend *b);
 
+/** Takes those out of ruleset->dirty for which @goes returns true; it may change them. */
+void ruleset_drop_dirty(struct ruleset *rs, bool (*goes)(struct ruleset *rs, struct entry *entry));
+
+/** What @entry is to people: "frontend=ADDRESS:PORT/PROTOCOL service=NAMESPACE/NAME", of a service
+ * port the first one; "set=NAME address=ADDRESS". NULL for elements of a service port, which has a
+ * name itself. The caller frees it. */
+char *ruleset_name(const struct ruleset *rs, const struct entry *entry);
+
 /** Sorts dirty entries, frontends first, so that equal contents give equal tables. */
 void ruleset_sort_dirty(struct ruleset *rs);
 
@@ -267,10 +276,19 @@ struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slo
 struct key entry_value(enum family family, enum table_set set, const struct entry *entry,
                        uint32_t slot);
 
+/* The applied state under the key of an element. */
+struct applied_element {
+    struct element element; /* decoded */
+    struct entry *entry;    /* its owner; NULL: none */
+    bool there;             /* something is applied under the key */
+    bool same;              /* and equals the element; valid if its value can be ours */
+};
+
+/** Looks up the key of @from; of a range, both ends. False if it cannot be ours. */
+bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
+                          const struct nft_element *from, struct applied_element *out);
+
 /** All entries that may have elements in @set. */
 const struct hash_table *ruleset_entries(const struct ruleset *rs, enum table_set set);
-
-/** The service port, since @now, no longer has its applied source list (if any): releases it. */
-void port_release_list(struct ruleset *rs, struct port_entry *port, double now);
 
 #endif

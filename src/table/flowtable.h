@@ -31,6 +31,9 @@ struct flowtable {
 
 void flowtable_free(struct flowtable *flowtable);
 
+/** See table_set_devices(). */
+void ruleset_set_devices(struct ruleset *rs, const device_vec *devices);
+
 /** Makes the kernel's devices the desired ones, if that is due at @now. Logs failures. Returns the
  * time of the next call, or 0. */
 double flowtable_sync(struct ruleset *rs, struct nft_socket *socket, double now);

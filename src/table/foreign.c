@@ -93,13 +93,13 @@ double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_soc
     if (due > now)
         return due;
     const double begin = clock_monotonic();
+    foreign->layouts = layouts_made(rs);
     size_t found = ruleset_recheck(rs, socket);
     if (audited && found >= MUCH) {
         ruleset_recheck_all(rs);
         ruleset_recheck(rs, socket);
     }
     foreign->grace = 0;
-    foreign->layouts = layouts_made(rs);
     foreign->checking = clock_monotonic() - begin;
     foreign->found += found;
     enter(foreign, foreign->found == 0 ? FOREIGN_QUIET

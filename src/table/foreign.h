@@ -47,7 +47,7 @@ struct foreign {
     double grace;            /* until then a change may become desired, or be reported by events */
     size_t found;            /* differences that are not repaired yet */
     double checking;         /* seconds that the last check took */
-    uint64_t layouts;        /* number of rebuilt tables and rules, at that check */
+    uint64_t layouts;        /* number of rebuilt tables and rules, before that check */
     struct repair_pace pace;
     uint64_t repairs, drift; /* see struct table_view */
 };
@@ -61,7 +61,7 @@ void foreign_audited(struct foreign *foreign, double now);
 /** Whether a check is still to come. */
 bool foreign_waits(const struct foreign *foreign);
 
-/** Checks what was reported, if due: differences make a commit necessary. Other pending changes
+/** Checks what was reported, if due; with differences, a commit is due. Other pending changes
  * (@changed) wait for it at most as long as after a failed commit. Returns the time before which
  * nothing may be committed, or 0. */
 double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_socket *socket,

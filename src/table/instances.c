@@ -91,7 +91,9 @@ bool instance_needs(struct instance instance, struct instance *other)
     }
 }
 
-bool instance_is_kept(struct instance instance)
+/* Whether an instance stays in the table once it is there: its chains look into a map of slots, so
+ * that it costs the kernel a walk over all of them to add it again. */
+static bool instance_is_kept(struct instance instance)
 {
     switch (instance.template) {
     case TEMPLATE_PICK_FROM:
@@ -215,8 +217,7 @@ static int compare_instances(const void *a, const void *b)
 void instances_sort(instance_vec *instances)
 {
     size_t n = 0;
-    if (instances->n)
-        qsort(instances->v, instances->n, sizeof(*instances->v), compare_instances);
+    vec_sort(instances, compare_instances);
     vec_each (instances, instance)
         if (n == 0 || compare_instances(&instances->v[n - 1], instance) != 0)
             instances->v[n++] = *instance;

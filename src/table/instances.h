@@ -35,10 +35,6 @@ bool instance_of_verdict(uint32_t key, const char *chain, struct instance *insta
 /** Whether an instance builds on another one; @other is that one. */
 bool instance_needs(struct instance instance, struct instance *other);
 
-/** Whether an instance stays in the table once it is there: its chains look into a map of slots, so
- * that it costs the kernel a walk over all of them to add it again. */
-bool instance_is_kept(struct instance instance);
-
 bool instances_have(const struct instances *instances, struct instance instance);
 /** False if it exists already. */
 bool instances_add(struct instances *instances, struct instance instance);

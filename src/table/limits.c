@@ -12,15 +12,12 @@
 static bool report_limit(struct ruleset *rs, const struct port_entry *port, const char *reason,
                          const char *note, char *what)
 {
-    char text[FRONTEND_TEXT_SIZE];
     const struct frontend_entry *frontend = ruleset_frontend_of(port);
     const bool reports = frontend && ++rs->limits_reported <= MOST_REPORTED;
     if (reports) {
-        char *owner =
-            rs->config.owner ? rs->config.owner(rs->config.ctx, &frontend->frontend) : NULL;
-        log_error("table", "frontend=%s%s%s %s", frontend_format(&frontend->frontend, text),
-                  owner ? " service=" : "", owner ? owner : "", what);
-        free(owner);
+        char *name = ruleset_name(rs, &port->entry);
+        log_error("table", "%s %s", name, what);
+        free(name);
         if (rs->config.limited)
             rs->config.limited(rs->config.ctx, &frontend->frontend, reason, note);
     }
@@ -28,12 +25,11 @@ static bool report_limit(struct ruleset *rs, const struct port_entry *port, cons
     return reports;
 }
 
-static void log_numbered(const struct port_entry *port)
+static void log_numbered(const struct ruleset *rs, const struct port_entry *port)
 {
-    char text[FRONTEND_TEXT_SIZE];
-    const struct frontend_entry *frontend = ruleset_frontend_of(port);
-    log_info("table", "frontend=%s is programmed now: a number became unused",
-             frontend ? frontend_format(&frontend->frontend, text) : "");
+    char *name = ruleset_name(rs, &port->entry);
+    log_info("table", "%s is programmed now: a number became unused", name);
+    free(name);
 }
 
 void limits_log_number(struct ruleset *rs, struct port_entry *port)
@@ -46,7 +42,7 @@ void limits_log_number(struct ruleset *rs, struct port_entry *port)
                       "%u are unused",
                       port->share->held, rs->numbers.most, rs->numbers.n_unused));
     } else if (!port->waits && port->wait_logged) {
-        log_numbered(port);
+        log_numbered(rs, port);
         port->wait_logged = false;
     }
 }

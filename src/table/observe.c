@@ -12,50 +12,6 @@
 
 /* ---- one element ---- */
 
-static bool is_value(const uint8_t *ours, size_t length, const struct nft_element *from)
-{
-    return length == from->data_length && (length == 0 || memcmp(ours, from->data, length) == 0);
-}
-
-/* The entry with the decoded key; NULL if there is none. */
-static struct entry *find_entry(const struct ruleset *rs, enum table_set set,
-                                const struct nft_element *from, const struct element *element)
-{
-    struct frontend_entry *frontend;
-    struct port_entry *port;
-    struct plain *plain;
-    switch (set_owner(set)) {
-    case OWNER_FRONTEND:
-        frontend = ruleset_find_frontend(rs, &element->frontend);
-        return frontend ? &frontend->entry : NULL;
-    case OWNER_TABLE:
-    case OWNER_RANGES: {
-        const struct key key = key_of_bytes(from->key, from->key_length);
-        plain = plain_find(rs, set, &key);
-        return plain ? &plain->entry : NULL;
-    }
-    default:
-        port = ruleset_port_of_number(rs, element->port);
-        return port ? &port->entry : NULL;
-    }
-}
-
-bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
-                          const struct nft_element *from, struct applied_element *out)
-{
-    out->element.slot = 0;
-    out->there = out->same = false;
-    if (!element_take_key(set, rs->family, from, &out->element))
-        return false;
-    out->entry = find_entry(rs, set, from, &out->element);
-    out->there = out->entry && entry_has(set, out->entry, out->element.slot);
-    if (out->there) {
-        const struct key value = entry_value(rs->family, set, out->entry, out->element.slot);
-        out->same = is_value(value.bytes, value.length, from);
-    }
-    return true;
-}
-
 static struct entry *get_entry(struct ruleset *rs, enum table_set set,
                                const struct applied_element *applied)
 {
@@ -253,18 +209,19 @@ static enum observation check(struct ruleset *rs, struct nft_socket *socket,
     return c.observation;
 }
 
-/* Reads only declarations and rules. OBSERVED_ALIEN, too, if the table is no longer ours. */
+/* Reads no elements, and rewrites rules that differ. OBSERVED_ALIEN, too, if the table is no longer
+ * ours. */
 static enum observation check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
-    bool same = false;
-    char *difference = NULL;
-    const bool alien = !ruleset_is_still_ours(rs, socket) ||
-                       declarations_check(rs, socket, &difference, &err) || difference ||
-                       rules_check(rs, socket, &same, &err);
-    free(difference);
+    struct rules_repaired done = {.bytes = 0};
+    const bool alien = !ruleset_has_table(rs) || !ruleset_is_still_ours(rs, socket) ||
+                       ruleset_repair_rules(rs, socket, &done, &err);
+    if (err.text)
+        log_warn("table", "family=%s reading the table back: %s", family_name(rs->family),
+                 err.text);
     error_clear(&err);
-    return alien ? OBSERVED_ALIEN : same ? OBSERVED_SAME : OBSERVED_CHANGED;
+    return alien ? OBSERVED_ALIEN : done.bytes > 0 ? OBSERVED_CHANGED : OBSERVED_SAME;
 }
 
 /* The number of differences; *alien if one needs a read-back. */
@@ -275,8 +232,6 @@ static size_t check_all(struct ruleset *rs, struct nft_socket *socket, bool *ali
         const enum observation observation = check_rules(rs, socket);
         changed += observation == OBSERVED_CHANGED;
         *alien = observation == OBSERVED_ALIEN;
-        if (!*alien)
-            ruleset_enter(rs, changed ? TABLE_RULES_DIFFER : TABLE_OURS);
     }
     for (size_t i = 0; i < rs->rechecks.n && !*alien; i++) {
         const enum observation observation = check(rs, socket, &rs->rechecks.v[i]);

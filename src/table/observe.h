@@ -25,21 +25,9 @@ enum recheck_scope {
 
 enum observation {
     OBSERVED_SAME,
-    OBSERVED_CHANGED, /* dirty now, to be repaired */
+    OBSERVED_CHANGED, /* repaired, or dirty now, to be repaired */
     OBSERVED_ALIEN    /* needs a read-back of the table */
 };
-
-/* The applied state under the key of an element. */
-struct applied_element {
-    struct element element; /* decoded */
-    struct entry *entry;    /* its owner; NULL: none */
-    bool there;             /* something is applied under the key */
-    bool same;              /* and equals the element; valid if its value can be ours */
-};
-
-/** Looks up the key of @from; of a range, both ends. False if it cannot be ours. */
-bool ruleset_find_applied(const struct ruleset *rs, enum table_set set,
-                          const struct nft_element *from, struct applied_element *out);
 
 /** Records that the kernel has @from (value decoded), or nothing under its key. Needs the @applied
  * of that key. */
@@ -57,9 +45,9 @@ bool ruleset_has_rechecks(const struct ruleset *rs);
 void ruleset_forget_rechecks(struct ruleset *rs);
 
 /**
- * Queries the recorded elements from the kernel. The next commit, which is then due, repairs
- * differences: single elements or chains, after a read-back of the whole table, or by replacing a
- * table with other maps and sets. Returns the number of differences.
+ * Queries the recorded elements from the kernel, and rewrites rules that differ. The next commit,
+ * which is then due, repairs all else: single elements, after a read-back of the whole table, or by
+ * replacing a table with other maps and sets. Returns the number of differences.
  */
 size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
 

@@ -10,22 +10,24 @@
 
 /* Service ports that wait for a number take no part in the commit: without one, the elements of all
  * of them would have the same keys. */
+static bool drop_waiting(struct ruleset *rs, struct entry *entry)
+{
+    (void)rs;
+    const bool waits = entry->kind == ENTRY_PORT && as_port(entry)->waits;
+    if (waits)
+        entry_clean(entry);
+    return waits;
+}
+
 static void request_numbers(struct ruleset *rs)
 {
-    size_t n = 0;
     for (size_t i = 0; i < rs->dirty.n; i++) {
         struct entry *entry = rs->dirty.v[i];
         struct port_entry *port = port_of_entry(entry);
         if (port)
             numbers_request(rs, port);
     }
-    vec_each (&rs->dirty, it) {
-        if ((*it)->kind == ENTRY_PORT && as_port(*it)->waits)
-            entry_clean(*it);
-        else
-            rs->dirty.v[n++] = *it;
-    }
-    rs->dirty.n = n;
+    ruleset_drop_dirty(rs, drop_waiting);
 }
 
 /* ---- planning ---- */
@@ -95,7 +97,7 @@ void ruleset_plan_entry(struct ruleset *rs, struct entry *entry, size_t most_add
     if (entry->kind != ENTRY_PORT)
         return;
     struct port_entry *port = as_port(entry);
-    source_list_fill(rs, port->sources);
+    port_hold_sources(rs, port, true);
     limits_log_excess(rs, port);
     plan_slots(rs, port, most_added);
     plan_affinity(rs, port);

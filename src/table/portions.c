@@ -23,13 +23,15 @@ static bool is_cluster_ip(const struct entry *entry)
     return entry->kind == ENTRY_PLAIN && plain_set(as_plain(entry)) == SET_CLUSTER_IPS;
 }
 
-static void set_aside(struct ruleset *rs, struct entry *entry)
+/* Returns true. */
+static bool set_aside(struct ruleset *rs, struct entry *entry)
 {
     entry->aside = true;
     if (is_cluster_ip(entry))
         vec_push(&rs->portions.last, entry);
     else
         vec_push(&rs->portions.entries, entry);
+    return true;
 }
 
 /* A service port, and the first of its frontends in sort order, or NULL. */
@@ -56,8 +58,7 @@ static void set_ports_aside(struct ruleset *rs)
         if ((*it)->kind == ENTRY_PORT)
             vec_push(&ports,
                      (struct ordered_port){as_port(*it), ruleset_frontend_of(as_port(*it))});
-    if (ports.n)
-        qsort(ports.v, ports.n, sizeof(*ports.v), compare_ports);
+    vec_sort(&ports, compare_ports);
     vec_each (&ports, it) {
         set_aside(rs, &it->port->entry);
         numbers_request(rs, it->port);
@@ -67,52 +68,31 @@ static void set_ports_aside(struct ruleset *rs)
 }
 
 /* Ranges stay: they go together. */
-static void set_plains_aside(struct ruleset *rs)
+static bool set_plain_aside(struct ruleset *rs, struct entry *entry)
 {
-    size_t n = 0;
-    vec_each (&rs->dirty, it)
-        if ((*it)->kind != ENTRY_PLAIN || set_owner(plain_set(as_plain(*it))) == OWNER_RANGES)
-            rs->dirty.v[n++] = *it;
-        else
-            set_aside(rs, *it);
-    rs->dirty.n = n;
+    return entry->kind == ENTRY_PLAIN && set_owner(plain_set(as_plain(entry))) != OWNER_RANGES &&
+           set_aside(rs, entry);
 }
 
-static void set_frontends_aside(struct ruleset *rs)
+/* Service ports are already. */
+static bool set_frontend_aside(struct ruleset *rs, struct entry *entry)
 {
-    size_t n = 0;
-    vec_each (&rs->dirty, it)
-        if ((*it)->kind == ENTRY_FRONTEND)
-            set_aside(rs, *it);
-        else if ((*it)->kind == ENTRY_PLAIN)
-            rs->dirty.v[n++] = *it;
-    rs->dirty.n = n;
+    return entry->aside || (entry->kind == ENTRY_FRONTEND && set_aside(rs, entry));
 }
 
 void portions_begin(struct ruleset *rs)
 {
     portions_end(rs);
-    set_plains_aside(rs);
+    ruleset_drop_dirty(rs, set_plain_aside);
     set_ports_aside(rs);
-    set_frontends_aside(rs);
+    ruleset_drop_dirty(rs, set_frontend_aside);
     rs->portions.left = true;
 }
 
-static bool waits_for_port(const struct entry *entry)
+static bool waits_for_port(struct ruleset *rs, struct entry *entry)
 {
     const struct port_entry *port = port_of_entry(entry);
-    return entry->kind == ENTRY_FRONTEND && port && port->entry.aside;
-}
-
-static void wait_for_ports(struct ruleset *rs)
-{
-    size_t n = 0;
-    vec_each (&rs->dirty, it)
-        if (waits_for_port(*it))
-            set_aside(rs, *it);
-        else
-            rs->dirty.v[n++] = *it;
-    rs->dirty.n = n;
+    return entry->kind == ENTRY_FRONTEND && port && port->entry.aside && set_aside(rs, entry);
 }
 
 static size_t slots_at_once(const struct ruleset *rs, const struct slot_table *slots)
@@ -154,7 +134,7 @@ void portions_next(struct ruleset *rs)
     const size_t most = ruleset_piece(rs);
     if (!rs->portions.left)
         return;
-    wait_for_ports(rs);
+    ruleset_drop_dirty(rs, waits_for_port);
     rs->portions.left = take_some(rs, most) >= most;
 }
 

@@ -139,8 +139,7 @@ static size_t probe_together(struct nft_socket *socket, const bool families[FAMI
  * will show, and are retried. */
 static bool speaks_against(int why)
 {
-    return why != 0 && why != ENOMEM && why != ENOBUFS && why != EINTR && why != EAGAIN &&
-           why != EBUSY;
+    return why != 0 && why != EAGAIN && why != EBUSY && !netlink_is_transient(why);
 }
 
 /* Kernels before 5.14, which lack the setting, give an idle connection two minutes after it has

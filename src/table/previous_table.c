@@ -12,6 +12,9 @@
 
 /* The kernel refuses chains of type nat with a lower priority. */
 #define FIRST_OF_NAT (-199)
+/* How often to check the rules, and after an event about them. */
+#define KEEP_PERIOD 2.0
+#define KEEP_PAUSE 0.1
 
 /* ---- shadow chains ---- */
 
@@ -91,7 +94,9 @@ static void on_previous_element(void *ctx, const struct nft_element *element)
     *(bool *)ctx = true;
 }
 
-bool ruleset_has_previous(const struct ruleset *rs, struct nft_socket *socket)
+/* Whether the kernel has a table, of any layout, that is not known to be without services. True,
+ * too, if the kernel does not answer. */
+static bool has_previous(const struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
     struct nft_table_state state = {.exists = true};
@@ -128,6 +133,39 @@ int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool 
     return result;
 }
 
+double protection_step(struct protection *protection, struct ruleset *rs, struct nft_socket *socket,
+                       double now, uint64_t *repairs)
+{
+    struct error err = {0};
+    bool repaired;
+    const bool first = protection->checked == 0;
+    const double due = protection->checked + (protection->look_again ? KEEP_PAUSE : KEEP_PERIOD);
+    if (!first && now < due)
+        return due;
+    if (first || protection->look_again)
+        protection->previous = has_previous(rs, socket);
+    protection->checked = now;
+    protection->look_again = false;
+    if (ruleset_repair_previous(rs, socket, &repaired, &err))
+        log_debug(1, "table", "family=%s the rules of the previous process were not checked: %s",
+                  family_name(rs->family), err.text);
+    error_clear(&err);
+    if (repaired && first) {
+        log_info("table",
+                 "family=%s rewrote rules of the previous process: its settings were others, or "
+                 "the rules were changed since",
+                 family_name(rs->family));
+    } else if (repaired) {
+        ++*repairs;
+        log_warn("table",
+                 "family=%s repaired the rules of the previous process, which had been changed",
+                 family_name(rs->family));
+    }
+    return now + KEEP_PERIOD;
+}
+
+/* ---- a frontend of it that is withdrawn ---- */
+
 /* Deletes the element that packets to @frontend look up first. */
 static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket,
                              const struct frontend *frontend, struct nft_batch *batch,
@@ -144,8 +182,9 @@ static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket
     return 0;
 }
 
-int ruleset_withdraw(struct ruleset *rs, struct nft_socket *socket, const struct frontend *frontend,
-                     bool *gave, struct error *err)
+/* @gave: whether the table had the frontend. */
+static int withdraw(struct ruleset *rs, struct nft_socket *socket, const struct frontend *frontend,
+                    bool *gave, struct error *err)
 {
     bool ours = false, cluster_ip = false;
     struct nft_batch batch;
@@ -164,4 +203,21 @@ int ruleset_withdraw(struct ruleset *rs, struct nft_socket *socket, const struct
     }
     nft_batch_release(&batch);
     return result;
+}
+
+void ruleset_withdraw(struct ruleset *rs, struct nft_socket *socket,
+                      const struct frontend *frontend)
+{
+    struct error err = {0};
+    char text[FRONTEND_TEXT_SIZE];
+    bool gave;
+    if (withdraw(rs, socket, frontend, &gave, &err))
+        log_warn("table", "frontend=%s of the previous process cannot be withdrawn: %s",
+                 frontend_format(frontend, text), err.text);
+    error_clear(&err);
+    if (gave)
+        log_warn("table",
+                 "frontend=%s of the previous process is withdrawn: the API server uses that "
+                 "address and port, and is not connected",
+                 frontend_format(frontend, text));
 }

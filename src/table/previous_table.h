@@ -29,19 +29,24 @@ void ruleset_add_shadow_chains(const struct ruleset *ruleset, struct nft_socket 
 int ruleset_repair_previous(struct ruleset *ruleset, struct nft_socket *socket, bool *repaired,
                             struct error *err);
 
+/* When that is done. Starts zeroed. */
+struct protection {
+    double checked;  /* last check; 0: never */
+    bool look_again; /* an event about the table came since */
+    bool previous;   /* at that check the kernel had services of the previous process */
+};
+
+/** See table_protect(). Counts in @repairs. */
+double protection_step(struct protection *protection, struct ruleset *ruleset,
+                       struct nft_socket *socket, double now, uint64_t *repairs);
+
 /**
  * While the desired state is unknown: makes a table of our layout leave packets to @frontend alone,
  * in one transaction, unless its address is a cluster IP there. Elements that become unreachable
  * are left to the first commit. Leaves other tables, and those owned by another program, as they
- * are.
- * @gave  whether the table had the frontend
- * -1: nothing changed; the error has the reason
+ * are. Logs that, or its failure.
  */
-int ruleset_withdraw(struct ruleset *ruleset, struct nft_socket *socket,
-                     const struct frontend *frontend, bool *gave, struct error *err);
-
-/** Whether the kernel has a table, of any layout, that is not known to be without services. True,
- * too, if the kernel does not answer. */
-bool ruleset_has_previous(const struct ruleset *ruleset, struct nft_socket *socket);
+void ruleset_withdraw(struct ruleset *ruleset, struct nft_socket *socket,
+                      const struct frontend *frontend);
 
 #endif

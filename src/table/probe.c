@@ -127,8 +127,7 @@ static int read_slots(const struct prober *p, enum table_set map, struct probe_p
             differ(p, set_name(map), found.there ? "slot %u holds no endpoint" : "slot %u is empty",
                    slot);
     }
-    if (part->found.n)
-        qsort(part->found.v, part->found.n, sizeof(*part->found.v), backend_compare);
+    vec_sort(&part->found, backend_compare);
     return 0;
 }
 

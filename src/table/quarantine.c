@@ -10,6 +10,8 @@
 #include "state.h"
 
 #include <errno.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,47 +30,20 @@ static double longer(double wait)
 
 /* ---- log ---- */
 
-/* What an entry is to people: "frontend=ADDRESS:PORT/PROTOCOL", of a service port the first one;
- * "set=NAME address=ADDRESS". NULL for elements of a service port that is told of itself. */
-static char *name_of(const struct ruleset *rs, const struct entry *entry,
-                     const struct frontend **frontend)
-{
-    char text[FRONTEND_TEXT_SIZE], address_text[ADDRESS_TEXT_SIZE];
-    struct address address = {{0}};
-    *frontend = NULL;
-    if (entry->kind != ENTRY_PLAIN) {
-        const struct frontend_entry *first =
-            entry->kind == ENTRY_PORT ? ruleset_frontend_of(as_port(entry)) : as_frontend(entry);
-        *frontend = first ? &first->frontend : NULL;
-        return xasprintf("frontend=%s", first ? frontend_format(*frontend, text) : "");
-    }
-    const struct plain *plain = as_plain(entry);
-    if (*set_schema[plain_set(plain)].key == FIELD_CLASSID)
-        return NULL;
-    memcpy(address.bytes, plain_key(plain), address_length(rs->family));
-    return xasprintf("set=%s address=%s", set_name(plain_set(plain)),
-                     address_format(rs->family, &address, address_text));
-}
-
 static void log_rejected(const struct ruleset *rs, const struct rejection *rejection, int why)
 {
-    const struct frontend *frontend;
-    char *name = name_of(rs, rejection->entry, &frontend);
-    char *owner = rs->config.owner && frontend ? rs->config.owner(rs->config.ctx, frontend) : NULL;
+    char *name = ruleset_name(rs, rejection->entry);
     if (name)
         log_error("table",
-                  "%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
+                  "%s was rejected by the kernel and keeps its previous rules, retrying in "
                   "seconds=%.0f: %s",
-                  name, owner ? " service=" : "", owner ? owner : "", rejection->wait,
-                  strerror(why));
-    free(owner);
+                  name, rejection->wait, strerror(why));
     free(name);
 }
 
 static void log_accepted(const struct ruleset *rs, const struct entry *entry)
 {
-    const struct frontend *frontend;
-    char *name = name_of(rs, entry, &frontend);
+    char *name = ruleset_name(rs, entry);
     if (name)
         log_info("table", "%s is applied now, after the kernel had rejected it", name);
     free(name);
@@ -107,7 +82,7 @@ void port_keep_affinity(struct ruleset *rs, struct port_entry *port)
 static void keep_port(struct ruleset *rs, struct port_entry *port)
 {
     port_keep_affinity(rs, port);
-    source_lists_park(rs, port->sources);
+    port_hold_sources(rs, port, false);
 }
 
 static void take_entry(struct taking *t, struct entry *entry, int why)
@@ -164,28 +139,42 @@ static void take_plain(struct taking *t, struct plain *plain, int why)
         take_entry(t, &plain->entry, why);
 }
 
-/* ---- owners of messages ---- */
+/* ---- whom a message is about ---- */
 
-void quarantine_set_owner(struct ruleset *rs, struct entry *entry)
+struct owner_search {
+    const struct ruleset *rs;
+    enum table_set set;
+    bool adds;
+    struct entry *owner;
+};
+
+static void find_owner(void *ctx, const struct nft_element *element)
 {
-    if (!rs->batch.singly)
+    struct owner_search *search = ctx;
+    const struct ruleset *rs = search->rs;
+    struct applied_element applied;
+    if (set_owner(search->set) != OWNER_RANGES) {
+        if (ruleset_find_applied(rs, search->set, element, &applied))
+            search->owner = applied.entry;
         return;
-    nft_batch_finish(&rs->batch);
-    vec_push(&rs->quarantine.owners, (struct message_owner){rs->batch.used, entry});
+    }
+    vec_each (&rs->differences, it) /* the kernel names one end of a range */
+        if (it->set == search->set && (search->adds ? it->desired : it->applied) &&
+            range_ends_at(rs->family, plain_key(as_plain(it->entry)), element))
+            search->owner = it->entry;
 }
 
-/* Messages without a new owner belong to the one before; the first ones have none. */
-static const struct message_owner *owner_of(const struct quarantine *quarantine, size_t message)
+/* The entry that has the element in a message of the batch; NULL: none. */
+static struct entry *owner_of(const struct ruleset *rs, size_t message)
 {
-    size_t from = 0, to = quarantine->owners.n;
-    while (from < to) {
-        size_t middle = (from + to) / 2;
-        if (quarantine->owners.v[middle].begin <= message)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from > 0 ? &quarantine->owners.v[from - 1] : NULL;
+    const struct nlmsghdr *header = (const void *)(rs->batch.buffer + message);
+    const char *set = netlink_text(nfnl_attribute(header, NFTA_SET_ELEM_LIST_SET));
+    struct owner_search search = {.rs = rs,
+                                  .set = set ? set_of_name(set) : TABLE_SETS,
+                                  .adds = NFNL_MSG_TYPE(header->nlmsg_type) == NFT_MSG_NEWSETELEM};
+    if (search.set < TABLE_SETS)
+        nft_element_each(header, find_owner, &search);
+    return search.owner;
 }
 
 /* No service port can have an incomplete list. */
@@ -201,7 +190,7 @@ static void blame_list(struct taking *t, struct plain *plain, int why)
         struct entry *entry = rs->dirty.v[i];
         if (entry->kind == ENTRY_PORT && !entry->quarantined &&
             entry_applied(SET_SOURCE_LISTS, entry) != value &&
-            source_list_value(as_port(entry)->sources) == value)
+            port_list_value(as_port(entry)) == value)
             take_entry(t, entry, why);
     }
     if (plain->entry.desired)
@@ -263,11 +252,11 @@ static void blame(struct taking *t, const struct nft_rejection *rejection)
             blame_instance(t, &it->instance, rejection->why);
             return;
         }
-    const struct message_owner *owner = owner_of(&rs->quarantine, rejection->message);
-    if (owner && owner->entry->kind == ENTRY_PLAIN)
-        blame_plain(t, as_plain(owner->entry), rejection->why);
+    struct entry *owner = owner_of(rs, rejection->message);
+    if (owner && owner->kind == ENTRY_PLAIN)
+        blame_plain(t, as_plain(owner), rejection->why);
     else if (owner)
-        take_owner(t, owner->entry, rejection->why);
+        take_owner(t, owner, rejection->why);
 }
 
 /* Whether an errno may be about the messages, not the kernel's state. */
@@ -291,14 +280,10 @@ static void update_next(struct quarantine *quarantine)
     quarantine->next = next;
 }
 
-/* Excludes quarantined entries from the difference. */
-static void skip(struct ruleset *rs)
+static bool is_quarantined(struct ruleset *rs, struct entry *entry)
 {
-    size_t n = 0;
-    vec_each (&rs->dirty, it)
-        if (!(*it)->quarantined)
-            rs->dirty.v[n++] = *it;
-    rs->dirty.n = n;
+    (void)rs;
+    return entry->quarantined;
 }
 
 bool quarantine_take(struct ruleset *rs, double now, bool singly)
@@ -312,7 +297,7 @@ bool quarantine_take(struct ruleset *rs, double now, bool singly)
         if (singly)
             blame(&t, rejection);
     }
-    skip(rs);
+    ruleset_drop_dirty(rs, is_quarantined);
     update_next(&rs->quarantine);
     return t.n > 0 || (some_about_content && !singly);
 }
@@ -324,10 +309,7 @@ void quarantine_leave(struct ruleset *rs, struct entry *entry)
     if (!entry->quarantined)
         return;
     entry->quarantined = false;
-    if (entry->kind != ENTRY_PORT)
-        return;
-    rs->quarantine.ports_left = true;
-    source_lists_unpark(as_port(entry)->sources);
+    rs->quarantine.ports_left = rs->quarantine.ports_left || entry->kind == ENTRY_PORT;
 }
 
 /* The desired values of frontends that waited for a service port may have changed. */
@@ -392,7 +374,6 @@ void quarantine_free(struct ruleset *rs)
     while (rs->quarantine.all.n > 0)
         forget_rejection(rs, rs->quarantine.all.v[rs->quarantine.all.n - 1].entry);
     vec_free(&rs->quarantine.all);
-    vec_free(&rs->quarantine.owners);
 }
 
 /* ---- order ---- */

@@ -16,30 +16,20 @@ struct rejection {
     double wait, retry_time; /* seconds; clock_monotonic, while quarantined */
 };
 
-/* The owner of the element in a message of the batch. */
-struct message_owner {
-    size_t begin; /* offset in the batch */
-    struct entry *entry;
-};
-
 /* Starts zeroed. */
 struct quarantine {
     VEC(struct rejection) all;
-    VEC(struct message_owner) owners; /* of a batch with single-element messages, in batch order */
-    double next;                      /* time of the first retry; clock_monotonic, or 0 */
-    size_t n_plain;                   /* plain elements among all */
-    bool ports_left;                  /* frontends may have waited for a service port that left */
+    double next;     /* time of the first retry; clock_monotonic, or 0 */
+    size_t n_plain;  /* plain elements among all */
+    bool ports_left; /* frontends may have waited for a service port that left */
 };
-
-/** The next element in the batch belongs to @entry. */
-void quarantine_set_owner(struct ruleset *rs, struct entry *entry);
 
 /**
  * Quarantines what the kernel rejected of the ruleset's batch, of which nothing is applied. True if
  * something was quarantined: retry the rest at once. Errors that mean unexpected table contents or
  * a lack of resources blame no element; other errors may just be consequences of them.
  * @singly  each element had its own message; only then the kernel names all elements that it
- *          rejects, and their owners are known
+ *          rejects
  */
 bool quarantine_take(struct ruleset *rs, double now, bool singly);
 

@@ -170,8 +170,6 @@ static void take_read_element(void *ctx, const struct nft_element *from)
     ruleset_record(rs, set, from, &applied, true);
     if (set == SET_SERVICES)
         note_class(applied.entry ? as_frontend(applied.entry) : NULL);
-    if (set == SET_SOURCE_LISTS)
-        vec_push(&a->lists, applied.element.number);
 }
 
 /* ---- sets ---- */
@@ -196,7 +194,6 @@ void reading_stop(struct ruleset *rs)
 {
     struct adoption *a = &rs->adoption;
     begin_set(a, WALK_FIRST);
-    vec_free(&a->lists);
     vec_free(&a->sent);
     a->found = (struct table_contents){.elements = 0};
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "rule_text.h"
-
-#include "kube-nftd/base.h"
+/* A rule as text, for comparison. */
+#include "rules.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "rules.h"
 
-#include "rule_text.h"
 #include "state.h"
 #include "template.h"
 
@@ -46,8 +45,7 @@ static int compare_items(const void *a, const void *b)
 
 static void sort_items(item_vec *items)
 {
-    if (items->n)
-        qsort(items->v, items->n, sizeof(*items->v), compare_items);
+    vec_sort(items, compare_items);
 }
 
 static struct item *find_item(const item_vec *items, const char *name)

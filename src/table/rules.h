@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The table without its elements: declarations, chains, rules, the flowtable, and the targets of
- * verdicts.
- * Compares the kernel's version with that of the templates and rewrites chains that differ, in one
- * transaction: packets see either the old or the new rules, with the same elements. All repairs of
- * rules use this: before the first programming, at adoption, after another program changed rules,
- * and after an upgrade.
+ * The table without its elements and declarations: chains, rules, the flowtable, and the targets of
+ * verdicts. Compares the kernel's version with that of the templates and rewrites chains that
+ * differ, in one transaction: packets see either the old or the new rules, with the same elements.
+ * All repairs of rules use this: before the first programming, at adoption, after another program
+ * changed rules, and after an upgrade.
  *
  * Compares hooks and policies of chains, all operands of their rules in order, and the target
  * chains of verdicts.
@@ -16,6 +15,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
 
+struct nftnl_rule;
 struct ruleset;
 
 /** The name of a verdict map, as long as @ruleset exists; NULL for other sets. */
@@ -27,11 +27,10 @@ const char *rules_map(const struct ruleset *ruleset, const char *name);
 int rules_check(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                 struct error *err);
 
-/** Whether the kernel's maps and sets are declared as in the templates (declarations.c).
- * @difference is NULL if so, else the first difference as text, which the caller frees. Other
- * programs' sets do not count. -1: they could not be read. */
-int declarations_check(const struct ruleset *ruleset, struct nft_socket *socket, char **difference,
-                       struct error *err);
+/** Appends a line with all operands of @rule's expressions to *@text, the same whichever kernel
+ * returned them: equal texts act alike (rule_text.c). The name of an anonymous set in it, of which
+ * a chain of ours has at most one, replaces *@anonymous. */
+void rule_text_append(char **text, char **anonymous, struct nftnl_rule *rule);
 
 struct rules_repaired {
     size_t bytes;    /* sent; 0: nothing was wrong */

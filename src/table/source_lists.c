@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "source_lists.h"
 
-#include "kube-nftd/table.h"
 #include "plain.h"
 #include "state.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +11,12 @@
 struct source_list {
     struct hash_link link; /* by prefixes */
     struct hash_link by_number;
-    uint32_t number; /* 0: none yet, and no element desired */
-    uint32_t holds, parked;
+    uint32_t number;   /* while it is held; else 0 */
+    uint32_t refs;     /* service ports that desire it */
+    uint32_t holds;    /* with one, its elements are desired */
+    uint32_t leaving;  /* of these, those in lists->left */
     cidr_vec prefixes; /* ascending */
-    double left_at;
-    bool filled; /* its elements are desired */
-    bool found;  /* in by_content, unless another list has the same content */
-    bool unused; /* in lists->unused; may stay there while held again */
+    bool is_twin;      /* another one has the same content, and is in by_content */
 };
 
 _Static_assert(sizeof(struct cidr) == 17, "prefixes are hashed as bytes");
@@ -62,90 +59,25 @@ static struct source_list *find_number(const struct source_lists *lists, uint32_
 static struct source_list *make(struct source_lists *lists, cidr_vec *prefixes)
 {
     struct source_list *list = xcalloc(1, sizeof(*list));
-    list->found = !find_content(lists, prefixes);
+    list->is_twin = find_content(lists, prefixes) != NULL;
     list->prefixes = *prefixes;
     memset(prefixes, 0, sizeof(*prefixes));
-    if (list->found)
+    if (!list->is_twin)
         hash_table_add(&lists->by_content, list_key, &list->link);
     return list;
 }
 
-static void give_number(struct source_lists *lists, struct source_list *list, uint32_t number)
+static void free_unused(struct source_lists *lists, struct source_list *list)
 {
-    list->number = number;
-    hash_table_add(&lists->by_number, key_by_number, &list->by_number);
-}
-
-/* None of its elements are desired. */
-static void leave(struct source_lists *lists, struct source_list *list)
-{
-    if (list->number)
-        hash_table_remove(&lists->by_number, &list->by_number);
-    list->number = 0;
-    if (list->holds > 0 || list->parked > 0)
+    if (list->refs > 0 || list->holds > 0)
         return;
-    if (list->found)
+    if (!list->is_twin)
         hash_table_remove(&lists->by_content, &list->link);
     vec_free(&list->prefixes);
     free(list);
 }
 
-/* ---- holding ---- */
-
-struct source_list *source_list_hold(struct source_list *list)
-{
-    if (list)
-        list->holds++;
-    return list;
-}
-
-struct source_list *source_lists_hold(struct source_lists *lists,
-                                      const struct address_range *ranges, size_t n)
-{
-    cidr_vec prefixes = {0};
-    for (size_t i = 0; i < n; i++)
-        range_prefixes(lists->family, &ranges[i], &prefixes);
-    struct source_list *list = find_content(lists, &prefixes);
-    if (!list)
-        list = make(lists, &prefixes);
-    vec_free(&prefixes);
-    return source_list_hold(list);
-}
-
-struct source_list *source_lists_find(const struct source_lists *lists, uint32_t value)
-{
-    return value ? find_number(lists, list_of_value(value)) : NULL;
-}
-
-static void queue_unused(struct source_lists *lists, struct source_list *list)
-{
-    double due = list->left_at + RULESET_TRIM_DELAY;
-    if (lists->unused.n == 0 || due < lists->trim_time)
-        lists->trim_time = due;
-    if (!list->unused)
-        vec_push(&lists->unused, list);
-    list->unused = true;
-}
-
-void source_lists_release(struct source_lists *lists, struct source_list *list, double left_at)
-{
-    if (!list)
-        return;
-    list->left_at = fmax(list->left_at, left_at);
-    if (--list->holds > 0)
-        return;
-    if (list->filled || list->unused)
-        queue_unused(lists, list);
-    else
-        leave(lists, list);
-}
-
-/* ---- filling and emptying ---- */
-
-uint32_t source_list_value(const struct source_list *list)
-{
-    return list ? value_of_list(list->number) : 0;
-}
+/* ---- elements ---- */
 
 /* A free number always exists: memory cannot hold that many lists. */
 static uint32_t new_number(struct source_lists *lists)
@@ -156,89 +88,134 @@ static uint32_t new_number(struct source_lists *lists)
     return lists->last_number;
 }
 
-static struct key key_of_prefix(const struct source_lists *lists, const struct source_list *list,
-                                size_t i)
+static void hold(struct ruleset *rs, struct source_list *list, uint32_t number)
 {
-    return key_of_source(lists->family, list->number, &list->prefixes.v[i]);
-}
-
-static void empty(struct ruleset *rs, struct source_list *list)
-{
-    for (size_t i = 0; list->filled && i < list->prefixes.n; i++) {
-        const struct key key = key_of_prefix(&rs->lists, list, i);
-        plain_drop(rs, SET_ALLOWED_SOURCES, &key);
-    }
-    list->filled = false;
-}
-
-void source_list_fill(struct ruleset *rs, struct source_list *list)
-{
-    if (!list || list->filled)
+    if (list->holds++ > 0)
         return;
-    if (!list->number)
-        give_number(&rs->lists, list, new_number(&rs->lists));
-    for (size_t i = 0; i < list->prefixes.n; i++) {
-        const struct key key = key_of_prefix(&rs->lists, list, i);
+    list->number = number;
+    hash_table_add(&rs->lists.by_number, key_by_number, &list->by_number);
+    vec_each (&list->prefixes, prefix) {
+        const struct key key = key_of_source(rs->family, number, prefix);
         plain_desire(rs, SET_ALLOWED_SOURCES, &key, NULL);
     }
-    list->filled = true;
 }
 
-void source_lists_park(struct ruleset *rs, struct source_list *list)
+static void release(struct ruleset *rs, struct source_list *list)
 {
-    if (!list)
+    if (--list->holds > 0)
         return;
-    list->parked++;
-    if (list->holds == 1 && list->left_at == 0)
-        empty(rs, list);
-    source_lists_release(&rs->lists, list, 0);
+    vec_each (&list->prefixes, prefix) {
+        const struct key key = key_of_source(rs->family, list->number, prefix);
+        plain_drop(rs, SET_ALLOWED_SOURCES, &key);
+    }
+    hash_table_remove(&rs->lists.by_number, &list->by_number);
+    list->number = 0;
+    free_unused(&rs->lists, list);
 }
 
-struct source_list *source_lists_unpark(struct source_list *list)
+/* ---- desired lists ---- */
+
+uint32_t port_list_value(const struct port_entry *port)
 {
+    return port->sources ? value_of_list(port->sources->number) : 0;
+}
+
+void port_hold_sources(struct ruleset *rs, struct port_entry *port, bool holds)
+{
+    struct source_list *list = port->sources;
+    if (!list || port->holds_sources == holds)
+        return;
+    port->holds_sources = holds;
+    if (!holds)
+        release(rs, list);
+    else
+        hold(rs, list, list->number ? list->number : new_number(&rs->lists));
+}
+
+static struct source_list *get(struct ruleset *rs, const struct address_range *ranges, size_t n)
+{
+    cidr_vec prefixes = {0};
+    for (size_t i = 0; i < n; i++)
+        range_prefixes(rs->family, &ranges[i], &prefixes);
+    struct source_list *list = find_content(&rs->lists, &prefixes);
+    if (!list)
+        list = make(&rs->lists, &prefixes);
+    vec_free(&prefixes);
+    return list;
+}
+
+void port_set_sources(struct ruleset *rs, struct port_entry *port,
+                      const struct address_range *ranges, size_t n)
+{
+    struct source_list *list = ranges ? get(rs, ranges, n) : NULL, *before = port->sources;
+    if (list == before)
+        return;
+    port_hold_sources(rs, port, false);
+    port->sources = list;
     if (list)
-        list->parked--;
-    return source_list_hold(list);
+        list->refs++;
+    if (list && list->holds > 0)
+        port_hold_sources(rs, port, true); /* so that it is not deleted before the plan */
+    if (!before)
+        return;
+    before->refs--;
+    free_unused(&rs->lists, before);
+}
+
+/* ---- applied lists ---- */
+
+static void leave(struct source_lists *lists, struct source_list *list)
+{
+    list->leaving++;
+    vec_push(&lists->left, (struct left_list){list, lists->now});
+}
+
+void source_lists_lead(struct ruleset *rs, uint32_t before, uint32_t after)
+{
+    struct source_lists *lists = &rs->lists;
+    struct source_list *from = find_number(lists, list_of_value(before)),
+                       *to = find_number(lists, list_of_value(after));
+    if (to)
+        hold(rs, to, to->number);
+    if (from)
+        leave(lists, from);
+}
+
+/* Drops the holds of the first @n lists that were left. */
+static void drop_left(struct ruleset *rs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        rs->lists.left.v[i].list->leaving--;
+        release(rs, rs->lists.left.v[i].list);
+    }
+    vec_drop_first(&rs->lists.left, n);
 }
 
 void source_lists_trim(struct ruleset *rs, double now)
 {
     struct source_lists *lists = &rs->lists;
     size_t n = 0;
-    if (lists->unused.n == 0 || now < lists->trim_time)
-        return;
-    lists->trim_time = INFINITY;
-    vec_each (&lists->unused, it) {
-        struct source_list *list = *it;
-        double due = list->left_at + RULESET_TRIM_DELAY;
-        list->unused = list->holds == 0;
-        if (!list->unused)
-            continue;
-        if (now >= due) {
-            empty(rs, list);
-            list->unused = false;
-            leave(lists, list);
-            continue;
-        }
-        lists->trim_time = fmin(lists->trim_time, due);
-        lists->unused.v[n++] = list;
-    }
-    lists->unused.n = n;
+    lists->now = now;
+    while (n < lists->left.n && now >= lists->left.v[n].at + RULESET_TRIM_DELAY)
+        n++;
+    drop_left(rs, n);
 }
 
-/* ---- the kernel's lists ---- */
+double source_lists_due(const struct source_lists *lists)
+{
+    vec_each (&lists->left, it)
+        if (it->list->leaving == it->list->holds)
+            return it->at + RULESET_TRIM_DELAY;
+    return 0;
+}
 
 void source_lists_forget(struct ruleset *rs)
 {
-    struct source_lists *lists = &rs->lists;
-    vec_clear(&lists->unused);
-    hash_table_each (&lists->by_number, struct hash_link, link) {
-        struct source_list *list = of_number(link);
-        empty(rs, list);
-        list->unused = false;
-        leave(lists, list);
-    }
+    drop_left(rs, rs->lists.left.n);
+    vec_free(&rs->lists.left);
 }
+
+/* ---- the kernel's lists ---- */
 
 /* An element of allowed_sources. */
 struct found_source {
@@ -265,51 +242,44 @@ static void find_sources(const struct ruleset *rs, found_source_vec *out)
                           &found.prefix))
             vec_push(out, found);
     }
-    if (out->n)
-        qsort(out->v, out->n, sizeof(*out->v), compare_found);
+    vec_sort(out, compare_found);
 }
 
-/* The index of the first element of a list, or where it would be. */
-static size_t first_of(const found_source_vec *found, uint32_t number)
+/* It stays for as long as packets may have been led to it. Takes ownership of the prefixes. */
+static void adopt_list(struct ruleset *rs, uint32_t number, cidr_vec *prefixes)
 {
-    size_t from = 0, to = found->n;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (found->v[middle].list < number)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
-}
-
-static void adopt_list(struct ruleset *rs, const found_source_vec *found, uint32_t number,
-                       double now)
-{
-    struct source_lists *lists = &rs->lists;
-    cidr_vec prefixes = {0};
-    if (find_number(lists, number))
-        return;
-    for (size_t i = first_of(found, number); i < found->n && found->v[i].list == number; i++)
-        vec_push(&prefixes, found->v[i].prefix);
-    struct source_list *list = find_content(lists, &prefixes);
+    struct source_list *list = find_content(&rs->lists, prefixes);
     if (!list || list->number)
-        list = make(lists, &prefixes);
-    vec_free(&prefixes);
-    give_number(lists, list, number);
-    source_list_fill(rs, list);
-    list->left_at = now;
-    if (list->holds == 0)
-        queue_unused(lists, list);
+        list = make(&rs->lists, prefixes);
+    vec_free(prefixes);
+    hold(rs, list, number);
+    leave(&rs->lists, list);
 }
 
-void source_lists_adopt(struct ruleset *rs, const list_value_vec *values, double now)
+/* One of its values may name a list without elements. */
+static void adopt_list_of(struct ruleset *rs, const struct port_entry *port)
+{
+    const uint32_t value = entry_applied(SET_SOURCE_LISTS, &port->entry);
+    cidr_vec none = {0};
+    if (value && !find_number(&rs->lists, list_of_value(value)))
+        adopt_list(rs, list_of_value(value), &none);
+    source_lists_lead(rs, 0, value);
+}
+
+void source_lists_adopt(struct ruleset *rs, double now)
 {
     found_source_vec found = {0};
+    rs->lists.now = now;
     find_sources(rs, &found);
-    vec_each (values, value)
-        adopt_list(rs, &found, list_of_value(*value), now);
-    vec_each (&found, it)
-        adopt_list(rs, &found, it->list, now);
+    for (size_t i = 0; i < found.n;) {
+        const uint32_t number = found.v[i].list;
+        cidr_vec prefixes = {0};
+        for (; i < found.n && found.v[i].list == number; i++)
+            vec_push(&prefixes, found.v[i].prefix);
+        adopt_list(rs, number, &prefixes);
+    }
     vec_free(&found);
+    if (instances_have(&rs->instances, (struct instance){TEMPLATE_SOURCE_RANGES, 0}))
+        hash_table_each (&rs->ports, const struct port_entry, port)
+            adopt_list_of(rs, port);
 }

@@ -44,7 +44,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
                             struct error *err)
 {
     struct ruleset *rs = xcalloc(1, sizeof(*rs));
-    rs->family = rs->lists.family = family;
+    rs->family = family;
     numbers_init(&rs->numbers, config->most_numbers);
     rs->config = *config;
     snprintf(rs->mark, sizeof(rs->mark), "0x%x", config->mark);
@@ -85,7 +85,6 @@ void ruleset_free(struct ruleset *rs)
     source_lists_forget(rs);
     hash_table_each (&rs->plains, struct entry, plain)
         ruleset_free_entry(rs, plain);
-    vec_free(&rs->lists.unused);
     vec_free(&rs->dirty);
     vec_free(&rs->differences);
     vec_free(&rs->steps);
@@ -146,8 +145,8 @@ struct ruleset_senders ruleset_senders(const struct ruleset *rs)
 
 void ruleset_enter(struct ruleset *rs, enum table_state state)
 {
-    static const char *const names[] = {"unknown",  "owned elsewhere", "missing",
-                                        "replaced", "rules differ",    "ours"};
+    static const char *const names[] = {"unknown", "owned elsewhere", "missing", "replaced",
+                                        "ours"};
     if (state != rs->state)
         log_debug(2, "table", "family=%s the table is %s, was %s", family_name(rs->family),
                   names[state], names[rs->state]);

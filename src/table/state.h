@@ -3,17 +3,21 @@
  * The table of a family: struct ruleset, which the table's files share. Each file says in its own
  * header what it does with it; the way of a change:
  *
- *     desired.c        policy's routes -> dirty entries (entry.h)
- *     plan.c           these, and desired_value.c -> differences; numbers.c: numbers of service
- * ports encode.c         differences -> messages; chains.c: the chains that they need commit.c
- * messages -> one transaction, and the applied state after it portions.c       what of a new table
- * is in which transaction; steps.c: what of service ports quarantine.c     entries that the kernel
- * rejected, and their retries
+ *     desired.c       policy's routes -> dirty entries (entry.h)
+ *     numbers.c       numbers of service ports
+ *     plan.c          these, and desired_value.c -> differences
+ *     chains.c        chains that they need
+ *     encode.c        differences -> messages
+ *     commit.c        messages -> one transaction, and the applied state after it
+ *     portions.c      what of a new table is in which transaction
+ *     steps.c         what of service ports is
+ *     quarantine.c    entries that the kernel rejected, and their retries
  *
  * The way back, from what the kernel has:
  *
- *     walk.c           all elements, in pieces -> adopt.c, at the start; audit.c, now and then
- *     observe.c        one element -> the applied state; foreign.c: what others change
+ *     walk.c          all elements, in pieces -> adopt.c, at the start; audit.c, now and then
+ *     observe.c       one element -> the applied state
+ *     foreign.c       what others change: when it is looked at
  *
  * limits.c says what does not fit. flowtable.c has the devices of the flowtable, connections.c the
  * counts that packets write, apart from all that.
@@ -40,7 +44,6 @@ enum table_state {
     TABLE_OWNED_ELSEWHERE, /* likewise, once the program that owns it has ended */
     TABLE_MISSING,         /* the next commit makes it */
     TABLE_REPLACED,        /* likewise, and deletes one that is not like ours */
-    TABLE_RULES_DIFFER,    /* as applied but for rules and chains: the next commit rewrites them */
     TABLE_OURS             /* as applied */
 };
 
@@ -80,7 +83,7 @@ struct ruleset {
     VEC(struct recheck) rechecks;
     enum recheck_scope recheck_scope;
     bool strangers_stay; /* unreachable chains of other programs cannot be deleted */
-    size_t repaired;     /* bytes sent to repair rules since the last commit */
+    size_t repaired;     /* bytes sent to repair rules; the next commit reports them */
     enum table_state state;
     struct adoption adoption;
     bool adopted;       /* a table was looked for at least once */
@@ -105,8 +108,11 @@ static inline bool ruleset_makes_table(const struct ruleset *rs)
 
 static inline bool ruleset_has_table(const struct ruleset *rs)
 {
-    return rs->state >= TABLE_RULES_DIFFER;
+    return rs->state == TABLE_OURS;
 }
+
+/** See struct table_view. */
+bool ruleset_is_lost(const struct ruleset *rs);
 
 /* A service port gets so many slots at once: a large EndpointSlice has 1,000 endpoints. */
 #define SLOTS_AT_ONCE 1024

@@ -65,9 +65,8 @@ void sync_metrics_applied(struct sync_metrics *metrics, double now,
     const char *asked = NULL;
     bool wait = false;
     size_t n = 0;
-    if (waits && metrics->triggers.n > 1) /* so that each Service is queried once */
-        qsort(metrics->triggers.v, metrics->triggers.n, sizeof(*metrics->triggers.v),
-              compare_services);
+    if (waits) /* so that each Service is queried once */
+        vec_sort(&metrics->triggers, compare_services);
     vec_each (&metrics->triggers, trigger) {
         if (waits && trigger->service_id != asked)
             wait = waits(ctx, asked = trigger->service_id, family);

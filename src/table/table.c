@@ -15,9 +15,7 @@
 #define RETRY_FIRST 0.1
 /* How often to check whether the program that owns the table is gone: no event reports it. */
 #define OWNER_POLL 0.2
-/* How often to check the rules before the first programming, and after an event about them. */
-#define KEEP_PERIOD 2.0
-#define KEEP_PAUSE 0.1
+
 /* A sync, from the first reading or commit for it to its success or failure. */
 struct attempt {
     bool reads;   /* the table was, or is being, read for it */
@@ -30,13 +28,6 @@ struct retry {
     double wait, time; /* seconds; when it is due */
     double failed;     /* when the last attempt did */
     char *logged;      /* the last logged failure */
-};
-
-/* Before the first programming. */
-struct protection {
-    double checked;  /* last check by table_protect(); 0: never */
-    bool look_again; /* an event about the table came since */
-    bool previous;   /* at that check the kernel had services of the previous process */
 };
 
 struct table {
@@ -374,49 +365,13 @@ bool table_read_connections(struct table *table, double since)
 
 double table_protect(struct table *table, struct nft_socket *socket, double now)
 {
-    struct error err = {0};
-    bool repaired;
-    const bool first = table->protection.checked == 0;
-    const double due =
-        table->protection.checked + (table->protection.look_again ? KEEP_PAUSE : KEEP_PERIOD);
-    if (!first && now < due)
-        return due;
-    if (first || table->protection.look_again)
-        table->protection.previous = ruleset_has_previous(table->ruleset, socket);
-    table->protection.checked = now;
-    table->protection.look_again = false;
-    if (ruleset_repair_previous(table->ruleset, socket, &repaired, &err))
-        log_debug(1, "table", "family=%s the rules of the previous process were not checked: %s",
-                  family_name(table->family), err.text);
-    error_clear(&err);
-    if (repaired && first) {
-        log_info("table",
-                 "family=%s rewrote rules of the previous process: its settings were others, or "
-                 "the rules were changed since",
-                 family_name(table->family));
-    } else if (repaired) {
-        table->foreign.repairs++;
-        log_warn("table",
-                 "family=%s repaired the rules of the previous process, which had been changed",
-                 family_name(table->family));
-    }
-    return now + KEEP_PERIOD;
+    return protection_step(&table->protection, table->ruleset, socket, now,
+                           &table->foreign.repairs);
 }
 
 void table_withdraw(struct table *table, const struct frontend *frontend, struct nft_socket *socket)
 {
-    struct error err = {0};
-    char text[FRONTEND_TEXT_SIZE];
-    bool gave = false;
-    if (ruleset_withdraw(table->ruleset, socket, frontend, &gave, &err))
-        log_warn("table", "frontend=%s of the previous process cannot be withdrawn: %s",
-                 frontend_format(frontend, text), err.text);
-    error_clear(&err);
-    if (gave)
-        log_warn("table",
-                 "frontend=%s of the previous process is withdrawn: the API server uses that "
-                 "address and port, and is not connected",
-                 frontend_format(frontend, text));
+    ruleset_withdraw(table->ruleset, socket, frontend);
 }
 
 /* ---- status ---- */

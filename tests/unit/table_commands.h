@@ -14,4 +14,7 @@ void forget_daemons(void);
 /* It has noted and explained nothing. */
 void forget_noted(void);
 
+/* What the kernel was sent since its counts were forgotten. */
+void write_sent(FILE *out);
+
 #endif

@@ -157,11 +157,17 @@ COMMAND(owner)
 
 /* ---- what is found ---- */
 
-/* How much there is to put right, of what was noted. */
+/* How much there is to put right, of what was noted; what was sent at once. */
 COMMAND(look)
 {
+    fake_kernel_forget_counts();
     const size_t n = ruleset_recheck(ruleset, sock);
-    fprintf(out, "%zu%s\n", n, ruleset_knows_kernel(ruleset) ? "" : ", all is read back");
+    fprintf(out, "%zu%s", n, ruleset_knows_kernel(ruleset) ? "" : ", all is read back");
+    if (fake_kernel_counts()->transactions > 0) {
+        fputs(", ", out);
+        write_sent(out);
+    }
+    fputc('\n', out);
     ck_assert_uint_eq(ruleset_recheck(ruleset, sock), 0);
 }
 

@@ -213,9 +213,10 @@ COMMAND(priority)
     fprintf(out, "%d\n", priority == INT_MAX ? 0 : priority);
 }
 
+/* "log [info]": errors, or all lines up to that level. */
 COMMAND(log)
 {
-    write_logged(out, LOG_LEVEL_ERROR);
+    write_logged(out, strcmp(words, "info") == 0 ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
 }
 
 /* How many warnings there were so far. */
