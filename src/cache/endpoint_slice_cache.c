@@ -264,7 +264,7 @@ size_t endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
     if (n_slices > 1)
         drop_copies(out);
     if (!is_sorted(out))
-        qsort(out->v, out->n, sizeof(*out->v), compare_copies);
+        vec_sort(out, compare_copies);
     for (size_t i = 0; i < out->n; i++)
         if (kept == 0 || compare_identity(&out->v[kept - 1], &out->v[i]) != 0)
             out->v[kept++] = out->v[i];

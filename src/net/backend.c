@@ -88,8 +88,7 @@ static struct backend_change sum_of(const struct backend_change *changes, size_t
 void backend_changes_sum(backend_change_vec *changes)
 {
     size_t n = 0, end;
-    if (changes->n > 1)
-        qsort(changes->v, changes->n, sizeof(*changes->v), backend_compare);
+    vec_sort(changes, backend_compare);
     for (size_t at = 0; at < changes->n; at = end) {
         for (end = at + 1; end < changes->n; end++)
             if (!backend_equal(&changes->v[end].backend, &changes->v[at].backend))

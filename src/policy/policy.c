@@ -148,7 +148,7 @@ char *policy_changed_services(struct policy *policy)
     size_t n = 0;
     if (policy->changed.n == 0)
         return NULL;
-    qsort(policy->changed.v, policy->changed.n, sizeof(*policy->changed.v), compare_ids);
+    vec_sort(&policy->changed, compare_ids);
     vec_each (&policy->changed, id) {
         if ((id > policy->changed.v && strcmp(id[0], id[-1]) == 0) || n++ >= NAMED)
             continue;

@@ -165,8 +165,7 @@ static void chain_ports(struct policy *policy, struct service_state *owner,
     vec_clear_few(&policy->order);
     for (size_t i = 0; service && !service->skipped && i < service->ports.n; i++)
         vec_push(&policy->order, &service->ports.v[i]);
-    if (policy->order.n > 1)
-        qsort(policy->order.v, policy->order.n, sizeof(*policy->order.v), compare_specs);
+    vec_sort(&policy->order, compare_specs);
     for (int family = 0; family < FAMILY_COUNT; family++) {
         vec_each (&policy->order, spec) {
             int order = 1;

@@ -124,8 +124,7 @@ void claims_reserve(struct policy *policy, enum reserved_list which, frontend_ve
 {
     frontend_vec before = policy->reserved[which];
     const frontend_vec *both[] = {&before, &frontends};
-    if (frontends.n > 1)
-        qsort(frontends.v, frontends.n, sizeof(*frontends.v), compare_frontends);
+    vec_sort(&frontends, compare_frontends);
     policy->reserved[which] = frontends;
     for (int i = 0; i < 2; i++) {
         vec_each (both[i], frontend) {

@@ -71,8 +71,7 @@ static void find_busy_ports(const struct snapshot *now, port_connections_vec *ou
                 vec_push(out, (struct port_connections){service->id, &service->ports.v[i], total});
         }
     }
-    if (out->n > 1)
-        qsort(out->v, out->n, sizeof(*out->v), compare_totals);
+    vec_sort(out, compare_totals);
 }
 
 void metrics_connections(const struct snapshot *now, struct metrics_page *page)

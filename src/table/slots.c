@@ -176,7 +176,7 @@ static bool rearrange_many(const struct backends *old, size_t n_used, const stru
                 vec_push(&rest, old->v[slot]);
         }
         if (rest.n > came->n)
-            qsort(rest.v, rest.n, sizeof(*rest.v), backend_compare);
+            vec_sort(&rest, backend_compare);
         fill(old, &(struct backends){rest.v, rest.n}, &open, plan);
     }
     vec_free(&gone);
@@ -305,8 +305,7 @@ static backend_vec list_desired(const struct slot_table *table, uint32_t count)
         if (!slot_is_empty(backend))
             vec_push(&kept, *backend);
     vec_free(&list);
-    if (kept.n)
-        qsort(kept.v, kept.n, sizeof(*kept.v), backend_compare);
+    vec_sort(&kept, backend_compare);
     return kept;
 }
 
