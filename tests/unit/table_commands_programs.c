@@ -160,9 +160,9 @@ COMMAND(owner)
 /* How much there is to put right, of what was noted. */
 COMMAND(look)
 {
-    const size_t n = ruleset_recheck(ruleset, sock);
+    const size_t n = ruleset_recheck(ruleset, sock).differences;
     fprintf(out, "%zu%s\n", n, ruleset_knows_kernel(ruleset) ? "" : ", all is read back");
-    ck_assert_uint_eq(ruleset_recheck(ruleset, sock), 0);
+    ck_assert_uint_eq(ruleset_recheck(ruleset, sock).differences, 0);
 }
 
 static struct audit audit;
