@@ -138,8 +138,7 @@ class ApiServer:
     def _protocol(self, host):
         self.accepted += 1
         self.chosen.append(host)
-        return asyncio.StreamReaderProtocol(asyncio.StreamReader(),
-                                            functools.partial(self._connected, host))
+        return wire.Protocol(functools.partial(self._connected, host))
 
     async def _connected(self, host, reader, writer):
         if host not in self._listeners:  # it was in its TLS handshake

@@ -307,7 +307,7 @@ class Replay:
     async def _listen(self):
         tls = {} if self.plain else {"ssl": self._tls(), "ssl_shutdown_timeout": 0.2}
         serve = self._connected_plain if self.plain else self._connected
-        listener = await asyncio.start_server(serve, "127.0.0.1", 0, **tls)
+        listener = await self._loop.create_server(functools.partial(wire.Protocol, serve), "127.0.0.1", 0, **tls)
         return listener.sockets[0].getsockname()[1]
 
     async def _connected(self, reader, writer):

@@ -124,6 +124,18 @@ class Exchange:
         await self._finish()
 
 
+class Protocol(asyncio.StreamReaderProtocol):
+    """What listens for connections that serve_connection() serves. One that was closed in order, and whose client does
+    not answer the end of TLS in time (it is busy, or stopped), is lost as any other: asyncio would have it fail with a
+    TimeoutError, which in the tasks of the connection means something else."""
+
+    def __init__(self, connected):
+        super().__init__(asyncio.StreamReader(), connected)
+
+    def connection_lost(self, exc):
+        super().connection_lost(ConnectionAbortedError(str(exc)) if isinstance(exc, TimeoutError) else exc)
+
+
 class Connection:
     numbers = itertools.count(1)
 
