@@ -3,17 +3,19 @@
  * The table of a family: struct ruleset, which the table's files share. Each file says in its own
  * header what it does with it; the way of a change:
  *
- *     desired.c        policy's routes -> dirty entries (entry.h)
- *     plan.c           these, and desired_value.c -> differences; numbers.c: numbers of service
- * ports encode.c         differences -> messages; chains.c: the chains that they need commit.c
- * messages -> one transaction, and the applied state after it portions.c       what of a new table
- * is in which transaction; steps.c: what of service ports quarantine.c     entries that the kernel
- * rejected, and their retries
+ *     desired.c     policy's routes -> dirty entries (entry.h)
+ *     plan.c        these, and desired_value.c -> differences
+ *     numbers.c     numbers of service ports
+ *     encode.c      differences -> messages; chains.c: the chains that they need
+ *     commit.c      messages -> one transaction, and the applied state after it
+ *     portions.c    what of a new table is in which transaction
+ *     steps.c       what of service ports
+ *     quarantine.c  entries that the kernel rejected, and their retries
  *
  * The way back, from what the kernel has:
  *
- *     walk.c           all elements, in pieces -> adopt.c, at the start; audit.c, now and then
- *     observe.c        one element -> the applied state; foreign.c: what others change
+ *     walk.c        all elements, in pieces -> adopt.c, at the start; audit.c, now and then
+ *     observe.c     one element -> the applied state; foreign.c: what others change
  *
  * limits.c says what does not fit. flowtable.c has the devices of the flowtable, connections.c the
  * counts that packets write, apart from all that.
