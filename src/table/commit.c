@@ -33,7 +33,7 @@ double ruleset_due(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
+    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 || rs->restored.n > 0 ||
            (due > 0 && now >= due);
 }
 
@@ -131,6 +131,7 @@ static void add_new_instances(struct ruleset *rs)
 
 static void apply(struct ruleset *rs, double now)
 {
+    vec_clear(&rs->restored);
     vec_each (&rs->dirty, it)
         if ((*it)->kind == ENTRY_PORT)
             apply_slots(as_port(*it));

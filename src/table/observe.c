@@ -113,6 +113,10 @@ static enum observation observe(struct ruleset *rs, enum table_set set,
         return OBSERVED_SAME;
     result->missing += applied.there;
     result->strange += there;
+    if (ours && restore_keeps(applied.entry)) {
+        restore_note(rs, set, &applied, there);
+        return OBSERVED_CHANGED;
+    }
     /* Identifying a source list needs all of it. */
     if (!ours || set == SET_SOURCE_LISTS ||
         (there && !element_take_value(set, rs->family, from, &applied.element)))

@@ -16,6 +16,7 @@
  *
  *     walk.c        all elements, in pieces -> adopt.c, at the start; audit.c, now and then
  *     observe.c     one element -> the applied state; foreign.c: what others change
+ *     restore.c     the same of entries that stay as applied -> messages
  *
  * limits.c says what does not fit. flowtable.c has the devices of the flowtable, connections.c the
  * counts that packets write, apart from all that.
@@ -32,6 +33,7 @@
 #include "plan.h"
 #include "portions.h"
 #include "quarantine.h"
+#include "restore.h"
 #include "rules.h"
 #include "steps.h"
 #include "walk.h"
@@ -80,6 +82,7 @@ struct ruleset {
     struct quarantine quarantine;
 
     VEC(struct recheck) rechecks;
+    VEC(struct restored) restored; /* by the next commit */
     enum recheck_scope recheck_scope;
     bool strangers_stay; /* unreachable chains of other programs cannot be deleted */
     size_t repaired;     /* bytes sent to repair rules since the last commit */
