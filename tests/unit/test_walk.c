@@ -69,6 +69,7 @@ EACH_FAMILY(a_piece_that_finds_nothing_to_look_up_requests_nothing)
     step(&reader, WALK_GOES_ON);
     ck_assert_uint_eq(reader.taken, 3);
     ck_assert_uint_eq(step(&reader, WALK_ENDED), first);
+    walk_begin(&reader.walk, SET_SERVICES); /* frees what it holds */
 }
 
 UNIT_FIXTURE(set_up_desired, teardown)
