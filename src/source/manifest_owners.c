@@ -7,6 +7,7 @@
 struct definition {
     struct hash_link link;       /* by id */
     const struct definer *owner; /* NULL: it dropped it, and no other file was read since */
+    unsigned dropped;            /* in this round */
     size_t files;                /* number of files that define it */
     enum object_kind kind;
     unsigned pass; /* the last pass that found it */
@@ -40,6 +41,16 @@ static void definition_free(struct manifest_owners *owners, struct definition *d
     free(def);
 }
 
+/* What was dropped waits for the next round, in which all that define it are read: a file of this
+ * one may sort behind others. */
+static bool is_taken(const struct manifest_owners *owners, const struct definition *def,
+                     const struct definer *file)
+{
+    if (!def->owner)
+        return def->files == 1 || def->dropped != owners->round;
+    return strcmp(file->path, def->owner->path) < 0;
+}
+
 /* Records the objects of @file, each once, with the slot of the last. */
 static void name_objects(struct manifest_owners *owners, struct definer *file, object_vec *objects)
 {
@@ -55,7 +66,7 @@ static void name_objects(struct manifest_owners *owners, struct definer *file, o
             vec_push(&file->defs, def);
             def->files++;
         }
-        if (!def->owner || strcmp(file->path, def->owner->path) < 0)
+        if (is_taken(owners, def, file))
             def->owner = file;
         def->pass = owners->pass;
         def->slot = i;
@@ -73,6 +84,7 @@ static void drop_objects(struct manifest_owners *owners, const struct definer *f
             definition_free(owners, def);
         } else if (def->owner == file && def->pass != owners->pass) {
             def->owner = NULL;
+            def->dropped = owners->round;
             owners->orphans = true;
         }
     }
@@ -86,7 +98,7 @@ static void put_objects(const struct definer *file, object_vec *objects,
     size_t shared = 0;
     const struct definition *first = NULL;
     vec_each (&file->defs, it) {
-        if ((*it)->files > 1 && shared++ == 0)
+        if ((*it)->files > 1 && (*it)->owner && shared++ == 0)
             first = *it;
         if ((*it)->owner == file)
             sink->put(sink->ctx, &objects->v[(*it)->slot]);
@@ -108,6 +120,15 @@ void owners_set(struct manifest_owners *owners, struct definer *file, object_vec
     drop_objects(owners, file, &before, sink);
     put_objects(file, objects, sink);
     object_vec_clear(objects);
+}
+
+bool owners_next_round(struct manifest_owners *owners)
+{
+    if (!owners->orphans)
+        return false;
+    owners->orphans = false;
+    owners->round++;
+    return true;
 }
 
 bool owners_need(const struct definer *file)

@@ -161,9 +161,8 @@ static void reload(struct manifests *m, struct followed_file *file)
 /* Marks the files that define objects without an owner. */
 static void mark_new_owners(struct manifests *m)
 {
-    if (!m->owners.orphans)
+    if (!owners_next_round(&m->owners))
         return;
-    m->owners.orphans = false;
     vec_each (&m->files.list, file)
         (*file)->changed = (*file)->changed || owners_need(&(*file)->definer);
 }
