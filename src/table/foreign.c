@@ -70,12 +70,12 @@ void foreign_audited(struct foreign *foreign, double now)
 
 static double check_due(const struct foreign *foreign, bool changed, double now)
 {
-    const double due = repair_pace_due(&foreign->pace);
+    double due = repair_pace_due(&foreign->pace);
+    if (changed)
+        due = fmin(due, foreign->pace.last + CHANGE_RETRY);
     if (foreign->state == FOREIGN_HEARD)
         return fmax(due, now + TABLE_MONITOR_PAUSE);
-    if (foreign->state == FOREIGN_REPORTED && changed)
-        return fmin(due, foreign->pace.last + CHANGE_RETRY);
-    return fmax(due, foreign->grace);
+    return foreign->state == FOREIGN_REPORTED && changed ? due : fmax(due, foreign->grace);
 }
 
 static uint64_t layouts_made(const struct ruleset *rs)

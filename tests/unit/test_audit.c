@@ -6,6 +6,7 @@
 #include "table_model.h"
 
 #include "table/audit.h"
+#include "table/foreign.h"
 
 static struct key key_of_one;
 
@@ -101,6 +102,20 @@ EACH_FAMILY(audits_go_on_in_pieces)
         ck_assert_uint_eq(services(), 2);
     }
     audit_stop(&audit);
+}
+
+/* After many repairs the next one waits long, whoever found what is wrong; Services that change
+ * wait a second. */
+EACH_FAMILY(changes_do_not_wait_for_the_pace_of_repairs)
+{
+    begin(_i);
+    want("1..2 123");
+    commit();
+    for (enum foreign_state state = FOREIGN_AUDITED; state <= FOREIGN_REPORTED; state++) {
+        struct foreign foreign = {.state = state, .pace = {.last = now, .wait = 10}};
+        ck_assert_double_eq(foreign_check(&foreign, ruleset, sock, false, now), now + 10);
+        ck_assert_double_eq(foreign_check(&foreign, ruleset, sock, true, now), now + CHANGE_RETRY);
+    }
 }
 
 UNIT_FIXTURE(set_up_desired, teardown)
