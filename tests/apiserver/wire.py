@@ -366,6 +366,22 @@ class Http2Connection(Connection):
             self.abort()
 
 
+async def cancel_all():
+    """Whatever waits still, say for a client that is held."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def end(loop, thread):
+    """The end of a server's loop, and of the thread that runs it."""
+    asyncio.run_coroutine_threadsafe(cancel_all(), loop).result(30)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
 async def serve_connection(reader, writer, flow, handle, log, connections):
     """Serves one connection by the protocol that ALPN has chosen."""
     tls = writer.get_extra_info("ssl_object")
