@@ -8,6 +8,7 @@ struct definition {
     struct hash_link link;       /* by id */
     const struct definer *owner; /* NULL: it dropped it, and no other file was read since */
     unsigned dropped;            /* in this round */
+    bool abandoned;              /* in owners->abandoned */
     size_t files;                /* number of files that define it */
     enum object_kind kind;
     unsigned pass; /* the last pass that found it */
@@ -75,20 +76,34 @@ static void name_objects(struct manifest_owners *owners, struct definer *file, o
 
 /* Drops objects that @file defined @before but not in this pass. */
 static void drop_objects(struct manifest_owners *owners, const struct definer *file,
-                         struct definer *before, const struct object_sink *sink)
+                         struct definer *before)
 {
     vec_each (&before->defs, it) {
         struct definition *def = *it;
-        if (--def->files == 0) {
-            sink->remove(sink->ctx, def->kind, def->id);
-            definition_free(owners, def);
-        } else if (def->owner == file && def->pass != owners->pass) {
-            def->owner = NULL;
-            def->dropped = owners->round;
-            owners->orphans = true;
-        }
+        def->files--;
+        if (def->files == 0 && !def->abandoned)
+            vec_push(&owners->abandoned, def);
+        def->abandoned = def->abandoned || def->files == 0;
+        if (def->owner != file || def->pass == owners->pass)
+            continue;
+        def->owner = NULL;
+        def->dropped = owners->round;
+        owners->orphans = owners->orphans || def->files > 0;
     }
     vec_free(&before->defs);
+}
+
+void owners_remove_abandoned(struct manifest_owners *owners, const struct object_sink *sink)
+{
+    vec_each (&owners->abandoned, it) {
+        struct definition *def = *it;
+        def->abandoned = false;
+        if (def->files > 0)
+            continue;
+        sink->remove(sink->ctx, def->kind, def->id);
+        definition_free(owners, def);
+    }
+    vec_free(&owners->abandoned);
 }
 
 /* Passes the objects that @file owns to @sink. */
@@ -112,12 +127,14 @@ static void put_objects(const struct definer *file, object_vec *objects,
 
 /* Removals come first: a new object may use the address of an old one. */
 void owners_set(struct manifest_owners *owners, struct definer *file, object_vec *objects,
-                const struct object_sink *sink)
+                bool more, const struct object_sink *sink)
 {
     struct definer before = *file;
     *file = (struct definer){.path = before.path};
     name_objects(owners, file, objects);
-    drop_objects(owners, file, &before, sink);
+    drop_objects(owners, file, &before);
+    if (!more)
+        owners_remove_abandoned(owners, sink);
     put_objects(file, objects, sink);
     object_vec_clear(objects);
 }
@@ -149,5 +166,6 @@ void owners_forget(struct manifest_owners *owners)
     for (int kind = 0; kind < KIND_COUNT; kind++)
         hash_table_each (&owners->by_id[kind], struct definition, def)
             definition_free(owners, def);
+    vec_free(&owners->abandoned);
     owners->orphans = false;
 }

@@ -24,13 +24,17 @@ struct manifest_owners {
     struct hash_table by_id[KIND_COUNT];
     unsigned pass; /* counts calls of owners_set() */
     unsigned round;
+    VEC(struct definition *) abandoned; /* by all files, as it seems */
     bool orphans; /* some objects have no owner yet: a further round is needed */
 };
 
 /** The objects of @file are @objects now, which are taken. Passes those that it owns, and removals
- * of what no file defines any more, to @sink. Logs duplicates. */
+ * of what no file defines any more, to @sink. Logs duplicates.
+ * @more  other files are read next, to which objects may have moved: removals wait for
+ *        owners_remove_abandoned(), or for a call without */
 void owners_set(struct manifest_owners *owners, struct definer *file, object_vec *objects,
-                const struct object_sink *sink);
+                bool more, const struct object_sink *sink);
+void owners_remove_abandoned(struct manifest_owners *owners, const struct object_sink *sink);
 
 /** Begins a further round if one is needed: then all files that need it are to be read again, as
  * they sort. */

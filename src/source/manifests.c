@@ -84,11 +84,21 @@ static void collect(void *ctx, struct object *object)
     *object = (struct object){0};
 }
 
+/* Whether files are still to be read in this turn. */
+static bool some_changed(const struct manifests *m)
+{
+    vec_each (&m->files.list, file)
+        if ((*file)->changed)
+            return true;
+    return false;
+}
+
 /* Takes @objects. Before the first contents are passed on, nothing is removed: all is read anew. */
 static void set_objects(struct manifests *m, struct followed_file *file, object_vec *objects)
 {
     const struct object_sink first = {.ctx = m, .put = collect};
-    owners_set(&m->owners, &file->definer, objects, m->state == WAITING ? &first : &m->sink);
+    owners_set(&m->owners, &file->definer, objects, some_changed(m),
+               m->state == WAITING ? &first : &m->sink);
 }
 
 /* Reads @file, replaces its objects and adds them to @counts. */
@@ -184,6 +194,7 @@ static void apply_changes(struct manifests *m)
                 reload(m, *file);
         }
     } while (m->owners.orphans);
+    owners_remove_abandoned(&m->owners, &m->sink);
     manifest_files_drop_gone(&m->files);
 }
 
