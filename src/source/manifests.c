@@ -84,20 +84,11 @@ static void collect(void *ctx, struct object *object)
     *object = (struct object){0};
 }
 
-/* Whether files are still to be read in this turn. */
-static bool some_changed(const struct manifests *m)
-{
-    vec_each (&m->files.list, file)
-        if ((*file)->changed)
-            return true;
-    return false;
-}
-
 /* Takes @objects. Before the first contents are passed on, nothing is removed: all is read anew. */
 static void set_objects(struct manifests *m, struct followed_file *file, object_vec *objects)
 {
     const struct object_sink first = {.ctx = m, .put = collect};
-    owners_set(&m->owners, &file->definer, objects, some_changed(m),
+    owners_set(&m->owners, &file->definer, objects, manifest_files_changed(&m->files),
                m->state == WAITING ? &first : &m->sink);
 }
 
