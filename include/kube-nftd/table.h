@@ -529,7 +529,7 @@ struct table_view {
     double failure_age;  /* seconds since it came last */
     double next_try;     /* in so many seconds */
     uint64_t repairs;    /* commits that repaired changes seen as events */
-    uint64_t drift;      /* elements resent after an audit */
+    uint64_t drift;      /* elements that audits found different, of each set 900 at a time */
     uint64_t audits;     /* completed */
     size_t frontends;    /* desired; for quarantined ones, applied */
     size_t rejected;     /* frontends and other elements rejected now */

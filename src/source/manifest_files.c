@@ -55,6 +55,14 @@ void manifest_files_mark(struct manifest_files *files, bool changed)
         (*file)->changed = changed;
 }
 
+bool manifest_files_changed(const struct manifest_files *files)
+{
+    vec_each (&files->list, file)
+        if ((*file)->changed)
+            return true;
+    return false;
+}
+
 bool leads_nowhere(const char *path)
 {
     struct stat status;

@@ -7,6 +7,8 @@
 struct definition {
     struct hash_link link;       /* by id */
     const struct definer *owner; /* NULL: it dropped it, and no other file was read since */
+    unsigned dropped;            /* in this round */
+    bool abandoned;              /* in owners->abandoned */
     size_t files;                /* number of files that define it */
     enum object_kind kind;
     unsigned pass; /* the last pass that found it */
@@ -40,6 +42,16 @@ static void definition_free(struct manifest_owners *owners, struct definition *d
     free(def);
 }
 
+/* What was dropped waits for the next round, in which all that define it are read: a file of this
+ * one may sort behind others. */
+static bool is_taken(const struct manifest_owners *owners, const struct definition *def,
+                     const struct definer *file)
+{
+    if (!def->owner)
+        return def->files == 1 || def->dropped != owners->round;
+    return strcmp(file->path, def->owner->path) < 0;
+}
+
 /* Records the objects of @file, each once, with the slot of the last. */
 static void name_objects(struct manifest_owners *owners, struct definer *file, object_vec *objects)
 {
@@ -55,7 +67,7 @@ static void name_objects(struct manifest_owners *owners, struct definer *file, o
             vec_push(&file->defs, def);
             def->files++;
         }
-        if (!def->owner || strcmp(file->path, def->owner->path) < 0)
+        if (is_taken(owners, def, file))
             def->owner = file;
         def->pass = owners->pass;
         def->slot = i;
@@ -64,19 +76,34 @@ static void name_objects(struct manifest_owners *owners, struct definer *file, o
 
 /* Drops objects that @file defined @before but not in this pass. */
 static void drop_objects(struct manifest_owners *owners, const struct definer *file,
-                         struct definer *before, const struct object_sink *sink)
+                         struct definer *before)
 {
     vec_each (&before->defs, it) {
         struct definition *def = *it;
-        if (--def->files == 0) {
-            sink->remove(sink->ctx, def->kind, def->id);
-            definition_free(owners, def);
-        } else if (def->owner == file && def->pass != owners->pass) {
-            def->owner = NULL;
-            owners->orphans = true;
-        }
+        def->files--;
+        if (def->files == 0 && !def->abandoned)
+            vec_push(&owners->abandoned, def);
+        def->abandoned = def->abandoned || def->files == 0;
+        if (def->owner != file || def->pass == owners->pass)
+            continue;
+        def->owner = NULL;
+        def->dropped = owners->round;
+        owners->orphans = owners->orphans || def->files > 0;
     }
     vec_free(&before->defs);
+}
+
+void owners_remove_abandoned(struct manifest_owners *owners, const struct object_sink *sink)
+{
+    vec_each (&owners->abandoned, it) {
+        struct definition *def = *it;
+        def->abandoned = false;
+        if (def->files > 0)
+            continue;
+        sink->remove(sink->ctx, def->kind, def->id);
+        definition_free(owners, def);
+    }
+    vec_free(&owners->abandoned);
 }
 
 /* Passes the objects that @file owns to @sink. */
@@ -86,7 +113,7 @@ static void put_objects(const struct definer *file, object_vec *objects,
     size_t shared = 0;
     const struct definition *first = NULL;
     vec_each (&file->defs, it) {
-        if ((*it)->files > 1 && shared++ == 0)
+        if ((*it)->files > 1 && (*it)->owner && shared++ == 0)
             first = *it;
         if ((*it)->owner == file)
             sink->put(sink->ctx, &objects->v[(*it)->slot]);
@@ -100,14 +127,25 @@ static void put_objects(const struct definer *file, object_vec *objects,
 
 /* Removals come first: a new object may use the address of an old one. */
 void owners_set(struct manifest_owners *owners, struct definer *file, object_vec *objects,
-                const struct object_sink *sink)
+                bool more, const struct object_sink *sink)
 {
     struct definer before = *file;
     *file = (struct definer){.path = before.path};
     name_objects(owners, file, objects);
-    drop_objects(owners, file, &before, sink);
+    drop_objects(owners, file, &before);
+    if (!more)
+        owners_remove_abandoned(owners, sink);
     put_objects(file, objects, sink);
     object_vec_clear(objects);
+}
+
+bool owners_next_round(struct manifest_owners *owners)
+{
+    if (!owners->orphans)
+        return false;
+    owners->orphans = false;
+    owners->round++;
+    return true;
 }
 
 bool owners_need(const struct definer *file)
@@ -128,5 +166,6 @@ void owners_forget(struct manifest_owners *owners)
     for (int kind = 0; kind < KIND_COUNT; kind++)
         hash_table_each (&owners->by_id[kind], struct definition, def)
             definition_free(owners, def);
+    vec_free(&owners->abandoned);
     owners->orphans = false;
 }

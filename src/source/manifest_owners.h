@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Which file owns which object: of several that define it, the one whose path sorts first. When the
- * owner drops an object, the other files are to be read again; until then the sink keeps the old
- * version. Objects are not kept, only who defines them.
+ * owner drops an object, the other files are to be read again, in a further round; until then the
+ * sink keeps the old version. Objects are not kept, only who defines them.
  */
 #ifndef KUBE_NFTD_SOURCE_MANIFEST_OWNERS_H
 #define KUBE_NFTD_SOURCE_MANIFEST_OWNERS_H
@@ -23,13 +23,22 @@ struct definer {
 struct manifest_owners {
     struct hash_table by_id[KIND_COUNT];
     unsigned pass; /* counts calls of owners_set() */
-    bool orphans;  /* some objects have no owner yet */
+    unsigned round;
+    VEC(struct definition *) abandoned; /* by all files, as it seems */
+    bool orphans; /* some objects have no owner yet: a further round is needed */
 };
 
 /** The objects of @file are @objects now, which are taken. Passes those that it owns, and removals
- * of what no file defines any more, to @sink. Logs duplicates. */
+ * of what no file defines any more, to @sink. Logs duplicates.
+ * @more  other files are read next, to which objects may have moved: removals wait for
+ *        owners_remove_abandoned(), or for a call without */
 void owners_set(struct manifest_owners *owners, struct definer *file, object_vec *objects,
-                const struct object_sink *sink);
+                bool more, const struct object_sink *sink);
+void owners_remove_abandoned(struct manifest_owners *owners, const struct object_sink *sink);
+
+/** Begins a further round if one is needed: then all files that need it are to be read again, as
+ * they sort. */
+bool owners_next_round(struct manifest_owners *owners);
 
 /** Whether @file defines objects that have no owner: it is to be read again. */
 bool owners_need(const struct definer *file);

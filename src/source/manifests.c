@@ -88,7 +88,8 @@ static void collect(void *ctx, struct object *object)
 static void set_objects(struct manifests *m, struct followed_file *file, object_vec *objects)
 {
     const struct object_sink first = {.ctx = m, .put = collect};
-    owners_set(&m->owners, &file->definer, objects, m->state == WAITING ? &first : &m->sink);
+    owners_set(&m->owners, &file->definer, objects, manifest_files_changed(&m->files),
+               m->state == WAITING ? &first : &m->sink);
 }
 
 /* Reads @file, replaces its objects and adds them to @counts. */
@@ -161,9 +162,8 @@ static void reload(struct manifests *m, struct followed_file *file)
 /* Marks the files that define objects without an owner. */
 static void mark_new_owners(struct manifests *m)
 {
-    if (!m->owners.orphans)
+    if (!owners_next_round(&m->owners))
         return;
-    m->owners.orphans = false;
     vec_each (&m->files.list, file)
         (*file)->changed = (*file)->changed || owners_need(&(*file)->definer);
 }
@@ -185,6 +185,7 @@ static void apply_changes(struct manifests *m)
                 reload(m, *file);
         }
     } while (m->owners.orphans);
+    owners_remove_abandoned(&m->owners, &m->sink);
     manifest_files_drop_gone(&m->files);
 }
 

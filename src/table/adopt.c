@@ -137,6 +137,7 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
     rs->adoption.tries = 0;
     rs->strangers_stay = false;
     ruleset_forget_rechecks(rs);
+    vec_clear(&rs->restored);
     if (ruleset_look(rs, socket, &rs->adoption.exists, &ours, err))
         return -1;
     begin_anew(rs, ours);

@@ -214,6 +214,7 @@ void ruleset_encode(struct ruleset *rs)
         ruleset_encode_instances(rs);
     }
     connections_encode(rs);
+    restore_encode(rs);
     for (enum set_phase phase = 0; phase < PHASES; phase++) {
         for (enum port_part which = 0; which < PARTS; which++)
             if (phase == PHASE_SLOTS)

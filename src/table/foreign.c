@@ -70,17 +70,25 @@ void foreign_audited(struct foreign *foreign, double now)
 
 static double check_due(const struct foreign *foreign, bool changed, double now)
 {
-    const double due = repair_pace_due(&foreign->pace);
+    double due = repair_pace_due(&foreign->pace);
+    if (changed)
+        due = fmin(due, foreign->pace.last + CHANGE_RETRY);
     if (foreign->state == FOREIGN_HEARD)
         return fmax(due, now + TABLE_MONITOR_PAUSE);
-    if (foreign->state == FOREIGN_REPORTED && changed)
-        return fmin(due, foreign->pace.last + CHANGE_RETRY);
-    return fmax(due, foreign->grace);
+    return foreign->state == FOREIGN_REPORTED && changed ? due : fmax(due, foreign->grace);
 }
 
 static uint64_t layouts_made(const struct ruleset *rs)
 {
     return rs->stats.replaced + rs->stats.rewritten;
+}
+
+static void add_found(struct recheck_result *to, const struct recheck_result *more)
+{
+    to->differences += more->differences;
+    to->missing += more->missing;
+    to->strange += more->strange;
+    to->all = to->all || more->all;
 }
 
 double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_socket *socket,
@@ -94,17 +102,17 @@ double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_soc
         return due;
     const double begin = clock_monotonic();
     foreign->layouts = layouts_made(rs);
-    size_t found = ruleset_recheck(rs, socket);
-    if (audited && found >= MUCH) {
+    const struct recheck_result found = ruleset_recheck(rs, socket);
+    if (audited && found.differences >= MUCH) {
         ruleset_recheck_all(rs);
         ruleset_recheck(rs, socket);
     }
     foreign->grace = 0;
     foreign->checking = clock_monotonic() - begin;
-    foreign->found += found;
-    enter(foreign, foreign->found == 0 ? FOREIGN_QUIET
-                   : audited           ? FOREIGN_DRIFTED
-                                       : FOREIGN_CHANGED);
+    add_found(&foreign->found, &found);
+    enter(foreign, foreign->found.differences == 0 ? FOREIGN_QUIET
+                   : audited                       ? FOREIGN_DRIFTED
+                                                   : FOREIGN_CHANGED);
     return 0;
 }
 
@@ -123,31 +131,52 @@ static bool is_other_layout(const struct foreign *foreign, const struct ruleset 
     return foreign->by.peer && layouts_made(rs) != foreign->layouts;
 }
 
-static void log_drift(const struct ruleset *rs, const struct commit_stats *sent)
+/* Elements of a repair. */
+struct repaired {
+    size_t added, deleted;
+};
+
+static size_t less(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What differed, as far as the commit sent it: changes of Services may have gone with it, or made
+ * some of it desired. Of what a program changed, a read-back may find more; an audit has seen what
+ * there is, up to its limit. */
+static struct repaired repaired_of(const struct foreign *foreign, const struct commit_stats *sent)
+{
+    if (foreign->state == FOREIGN_CHANGED && foreign->found.all)
+        return (struct repaired){sent->elements_added, sent->elements_deleted};
+    return (struct repaired){less(foreign->found.missing, sent->elements_added),
+                             less(foreign->found.strange, sent->elements_deleted)};
+}
+
+static void log_drift(const struct ruleset *rs, const struct repaired *repaired)
 {
     log_warn("table",
              "family=%s an audit found differences in the table and repaired them added=%zu "
              "deleted=%zu",
-             family_name(rs->family), sent->elements_added, sent->elements_deleted);
+             family_name(rs->family), repaired->added, repaired->deleted);
 }
 
-static void log_read_again(const struct ruleset *rs, const struct commit_stats *sent)
+static void log_read_again(const struct ruleset *rs, const struct repaired *repaired)
 {
     log_info("table",
              "family=%s read the table again, since events about it were lost added=%zu "
              "deleted=%zu",
-             family_name(rs->family), sent->elements_added, sent->elements_deleted);
+             family_name(rs->family), repaired->added, repaired->deleted);
 }
 
 static void log_repair(const struct foreign *foreign, const struct ruleset *rs,
-                       const struct commit_stats *sent, double seconds)
+                       const struct repaired *repaired, double seconds)
 {
     const char *family = family_name(rs->family);
     log_warn("table",
              "family=%s repaired changes by another program program=%s pid=%u added=%zu "
              "deleted=%zu seconds=%.6f next=%.2fs",
-             family, foreign->by.name, foreign->by.pid, sent->elements_added,
-             sent->elements_deleted, seconds, foreign->pace.wait);
+             family, foreign->by.name, foreign->by.pid, repaired->added, repaired->deleted, seconds,
+             foreign->pace.wait);
     if (is_other_layout(foreign, rs))
         log_error(
             "table",
@@ -162,8 +191,9 @@ void foreign_repaired(struct foreign *foreign, const struct ruleset *rs,
     const enum foreign_state state = foreign->state;
     if (state != FOREIGN_DRIFTED && state != FOREIGN_CHANGED)
         return;
+    const struct repaired repaired = repaired_of(foreign, sent);
     seconds += foreign->checking;
-    foreign->found = 0;
+    foreign->found = (struct recheck_result){.differences = 0};
     enter(foreign, FOREIGN_QUIET);
     /* Two layouts compete until one of the daemons ends; each round waits for the grace period. */
     repair_pace_done(&foreign->pace, clock_monotonic(),
@@ -171,12 +201,12 @@ void foreign_repaired(struct foreign *foreign, const struct ruleset *rs,
     if (sent->bytes == 0)
         return; /* nothing was wrong */
     if (state == FOREIGN_DRIFTED) {
-        foreign->drift += sent->elements_added + sent->elements_deleted;
-        log_drift(rs, sent);
+        foreign->drift += repaired.added + repaired.deleted;
+        log_drift(rs, &repaired);
     } else if (is_by_nobody(foreign)) {
-        log_read_again(rs, sent);
+        log_read_again(rs, &repaired);
     } else {
         foreign->repairs++;
-        log_repair(foreign, rs, sent, seconds);
+        log_repair(foreign, rs, &repaired, seconds);
     }
 }

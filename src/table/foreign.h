@@ -45,9 +45,9 @@ struct foreign {
     enum foreign_state state;
     struct table_program by; /* the last program that made changes */
     double grace;            /* until then a change may become desired, or be reported by events */
-    size_t found;            /* differences that are not repaired yet */
-    double checking;         /* seconds that the last check took */
-    uint64_t layouts;        /* number of rebuilt tables and rules, before that check */
+    struct recheck_result found; /* differences that are not repaired yet */
+    double checking;             /* seconds that the last check took */
+    uint64_t layouts;            /* number of rebuilt tables and rules, before that check */
     struct repair_pace pace;
     uint64_t repairs, drift; /* see struct table_view */
 };

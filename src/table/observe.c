@@ -60,17 +60,23 @@ static void list_desired(struct ruleset *rs, struct entry *entry)
 
 /* Records that the kernel has @from, or nothing under its key (@there is false). */
 static enum observation observe(struct ruleset *rs, enum table_set set,
-                                const struct nft_element *from, bool there)
+                                const struct nft_element *from, bool there,
+                                struct recheck_result *result)
 {
-    struct applied_element applied;
-    if (!ruleset_find_applied(rs, set, from, &applied))
-        return OBSERVED_ALIEN;
-    if (there ? applied.same : !applied.there)
+    struct applied_element applied = {.there = false};
+    const bool ours = ruleset_find_applied(rs, set, from, &applied);
+    if (ours && (there ? applied.same : !applied.there))
         return OBSERVED_SAME;
-    if (there && !element_take_value(set, rs->family, from, &applied.element))
+    result->missing += applied.there;
+    result->strange += there;
+    if (ours && restore_keeps(applied.entry)) {
+        restore_note(rs, set, &applied, there);
+        return OBSERVED_CHANGED;
+    }
+    /* Identifying a source list needs all of it. */
+    if (!ours || set == SET_SOURCE_LISTS ||
+        (there && !element_take_value(set, rs->family, from, &applied.element)))
         return OBSERVED_ALIEN;
-    if (set == SET_SOURCE_LISTS)
-        return OBSERVED_ALIEN; /* identifying a source list needs all of it */
     rs->stats.elements +=
         ((size_t)there - (size_t)applied.there) * kernel_elements(rs->family, set, from->key);
     list_desired(rs, applied.entry);
@@ -144,6 +150,7 @@ struct checking {
     enum table_set set;
     bool there;
     enum observation observation; /* the worst one */
+    struct recheck_result *result;
 };
 
 static void note(struct checking *c, enum observation observation)
@@ -156,13 +163,13 @@ static void on_found(void *ctx, const struct nft_element *from)
 {
     struct checking *c = ctx;
     c->there = true;
-    note(c, observe(c->rs, c->set, from, true));
+    note(c, observe(c->rs, c->set, from, true, c->result));
 }
 
 static void on_missing(struct checking *c, const uint8_t *key, size_t length)
 {
     const struct nft_element nothing = {.key = key, .key_length = length};
-    note(c, observe(c->rs, c->set, &nothing, false));
+    note(c, observe(c->rs, c->set, &nothing, false, c->result));
 }
 
 static int check_element(struct checking *c, struct nft_socket *socket, const struct key *key,
@@ -181,11 +188,12 @@ static int check_ranges(struct checking *c, struct nft_socket *socket, struct er
 {
     struct boundaries boundaries = {.family = c->rs->family};
     range_vec found = {0};
-    const bool failed =
-        nft_socket_read_elements(socket, c->rs->family, RULESET_TABLE, set_name(c->set),
-                                 boundaries_take, &boundaries, err) ||
-        boundaries_pair(&boundaries, &found) != BOUNDARIES_PAIRED;
-    if (!failed) {
+    enum boundaries_verdict verdict = BOUNDARIES_TORN;
+    if (nft_socket_read_elements(socket, c->rs->family, RULESET_TABLE, set_name(c->set),
+                                 boundaries_take, &boundaries, err) == 0)
+        verdict = boundaries_pair(&boundaries, &found);
+    c->result->strange += verdict == BOUNDARIES_FOREIGN; /* one, at least */
+    if (verdict == BOUNDARIES_PAIRED) {
         ranges_each(c->rs->family, &found, on_found, c);
         hash_table_each (&c->rs->plains, struct plain, plain)
             if (plain_set(plain) == c->set && plain->applied &&
@@ -194,14 +202,15 @@ static int check_ranges(struct checking *c, struct nft_socket *socket, struct er
     }
     boundaries_clear(&boundaries);
     vec_free(&found);
-    return failed ? -1 : 0;
+    return verdict == BOUNDARIES_PAIRED ? 0 : -1;
 }
 
 static enum observation check(struct ruleset *rs, struct nft_socket *socket,
-                              const struct recheck *recheck)
+                              const struct recheck *recheck, struct recheck_result *result)
 {
     struct error err = {0};
-    struct checking c = {.rs = rs, .set = recheck->set, .observation = OBSERVED_SAME};
+    struct checking c = {
+        .rs = rs, .set = recheck->set, .observation = OBSERVED_SAME, .result = result};
     if (set_owner(recheck->set) == OWNER_RANGES ? check_ranges(&c, socket, &err)
                                                 : check_element(&c, socket, &recheck->key, &err))
         c.observation = OBSERVED_ALIEN;
@@ -224,33 +233,31 @@ static enum observation check_rules(struct ruleset *rs, struct nft_socket *socke
     return alien ? OBSERVED_ALIEN : done.bytes > 0 ? OBSERVED_CHANGED : OBSERVED_SAME;
 }
 
-/* The number of differences; *alien if one needs a read-back. */
-static size_t check_all(struct ruleset *rs, struct nft_socket *socket, bool *alien)
+/* Stops at a difference that needs a read-back. */
+static void check_all(struct ruleset *rs, struct nft_socket *socket, struct recheck_result *result)
 {
-    size_t changed = 0;
+    enum observation observation = OBSERVED_SAME;
     if (rs->recheck_scope == RECHECK_RULES) {
-        const enum observation observation = check_rules(rs, socket);
-        changed += observation == OBSERVED_CHANGED;
-        *alien = observation == OBSERVED_ALIEN;
+        observation = check_rules(rs, socket);
+        result->differences += observation != OBSERVED_SAME;
     }
-    for (size_t i = 0; i < rs->rechecks.n && !*alien; i++) {
-        const enum observation observation = check(rs, socket, &rs->rechecks.v[i]);
-        changed += observation == OBSERVED_CHANGED;
-        *alien = observation == OBSERVED_ALIEN;
+    for (size_t i = 0; i < rs->rechecks.n && observation != OBSERVED_ALIEN; i++) {
+        observation = check(rs, socket, &rs->rechecks.v[i], result);
+        result->differences += observation != OBSERVED_SAME;
     }
-    return changed + *alien;
+    result->all = observation == OBSERVED_ALIEN;
 }
 
-size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket)
+struct recheck_result ruleset_recheck(struct ruleset *rs, struct nft_socket *socket)
 {
-    bool alien = rs->recheck_scope == RECHECK_ALL;
-    size_t changed = alien;
-    if (!alien && ruleset_knows_kernel(rs))
-        changed = check_all(rs, socket, &alien);
-    if (alien && ruleset_knows_kernel(rs))
+    const bool all = rs->recheck_scope == RECHECK_ALL;
+    struct recheck_result result = {.differences = all, .all = all};
+    if (!all && ruleset_knows_kernel(rs))
+        check_all(rs, socket, &result);
+    if (result.all && ruleset_knows_kernel(rs))
         ruleset_enter(rs, TABLE_UNKNOWN);
     ruleset_forget_rechecks(rs);
-    return changed;
+    return result;
 }
 
 void ruleset_forget_rechecks(struct ruleset *rs)

@@ -29,6 +29,13 @@ enum observation {
     OBSERVED_ALIEN    /* needs a read-back of the table */
 };
 
+/* What a recheck found. */
+struct recheck_result {
+    size_t differences;      /* in elements, rules or all of it */
+    size_t missing, strange; /* elements that are applied but not there; there but not applied */
+    bool all;                /* the table is to be read back: there may be more of them */
+};
+
 /** Records that the kernel has @from (value decoded), or nothing under its key. Needs the @applied
  * of that key. */
 void ruleset_record(struct ruleset *rs, enum table_set set, const struct nft_element *from,
@@ -47,8 +54,8 @@ void ruleset_forget_rechecks(struct ruleset *rs);
 /**
  * Queries the recorded elements from the kernel, and rewrites rules that differ. The next commit,
  * which is then due, repairs all else: single elements, after a read-back of the whole table, or by
- * replacing a table with other maps and sets. Returns the number of differences.
+ * replacing a table with other maps and sets.
  */
-size_t ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
+struct recheck_result ruleset_recheck(struct ruleset *rs, struct nft_socket *socket);
 
 #endif

@@ -89,6 +89,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->differences);
     vec_free(&rs->steps);
     vec_free(&rs->rechecks);
+    vec_free(&rs->restored);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->service_ranges);
     vec_free(&rs->pod_cidrs);

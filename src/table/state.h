@@ -18,6 +18,7 @@
  *     walk.c          all elements, in pieces -> adopt.c, at the start; audit.c, now and then
  *     observe.c       one element -> the applied state
  *     foreign.c       what others change: when it is looked at
+ *     restore.c       what they change of entries that stay as applied -> messages
  *
  * limits.c says what does not fit. flowtable.c has the devices of the flowtable, connections.c the
  * counts that packets write, apart from all that.
@@ -34,6 +35,7 @@
 #include "plan.h"
 #include "portions.h"
 #include "quarantine.h"
+#include "restore.h"
 #include "rules.h"
 #include "steps.h"
 #include "walk.h"
@@ -81,6 +83,7 @@ struct ruleset {
     struct quarantine quarantine;
 
     VEC(struct recheck) rechecks;
+    VEC(struct restored) restored; /* by the next commit */
     enum recheck_scope recheck_scope;
     bool strangers_stay; /* unreachable chains of other programs cannot be deleted */
     size_t repaired;     /* bytes sent to repair rules; the next commit reports them */

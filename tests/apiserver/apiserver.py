@@ -107,18 +107,7 @@ class ApiServer:
     def close(self):
         """The end: stops, and ends the thread."""
         self.stop()
-        self.call(self._cancel_all)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    @staticmethod
-    async def _cancel_all():
-        """Whatever waits still, say for a client that is held."""
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        wire.end(self._loop, self._thread)
 
     def __enter__(self):
         return self.start()
@@ -138,8 +127,7 @@ class ApiServer:
     def _protocol(self, host):
         self.accepted += 1
         self.chosen.append(host)
-        return asyncio.StreamReaderProtocol(asyncio.StreamReader(),
-                                            functools.partial(self._connected, host))
+        return wire.Protocol(functools.partial(self._connected, host))
 
     async def _connected(self, host, reader, writer):
         if host not in self._listeners:  # it was in its TLS handshake

@@ -80,10 +80,10 @@ def framing():
 
 
 def kind_of(path, query):
-    """What a request asks for: (kind, resource)."""
+    """What a request asks for: (kind, resource). The resource is None if it is about none, the server's /version say."""
     parts = path.strip("/").split("/")
     known = [part for part in parts if part in PATHS or part in NEAREST]
-    resource = NEAREST.get(known[-1], known[-1])
+    resource = NEAREST.get(known[-1], known[-1]) if known else None
     if query.get("sendInitialEvents") == "true" and query.get("watch") == "true":
         return "stream", resource
     if query.get("watch") == "true" or "watch" in parts:
@@ -291,8 +291,7 @@ class Replay:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
 
     def close(self):
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        wire.end(self._loop, self._thread)
 
     @property
     def url(self):
@@ -307,7 +306,7 @@ class Replay:
     async def _listen(self):
         tls = {} if self.plain else {"ssl": self._tls(), "ssl_shutdown_timeout": 0.2}
         serve = self._connected_plain if self.plain else self._connected
-        listener = await asyncio.start_server(serve, "127.0.0.1", 0, **tls)
+        listener = await self._loop.create_server(functools.partial(wire.Protocol, serve), "127.0.0.1", 0, **tls)
         return listener.sockets[0].getsockname()[1]
 
     async def _connected(self, reader, writer):
@@ -358,6 +357,9 @@ class Replay:
             await self._answer_last(exchange, 201, request.body)
             return
         kind, resource = kind_of(request.path, request.query)
+        if resource is None:
+            await exchange.answer(200, JSON, b"{}")
+            return
         if request.query.get("limit") == "1":
             await self._confirm(exchange, resource)
         elif resource != self.resource:

@@ -792,6 +792,19 @@ def test_nothing_is_sent_on_a_connection_that_was_ended(server, how):
         server.wait(lambda: not server.connections)
 
 
+@pytest.mark.parametrize("protocol", [Http1, Http2])
+def test_a_client_that_does_not_answer_the_end_of_tls(server, protocol, caplog):
+    """The connection is lost as any other, and nobody reports an error."""
+    with protocol(server) as client:
+        client.get(f"{SERVICES}?watch=true&timeoutSeconds=20")
+        server.wait(lambda: server.api.watches)
+        [connection] = server.connections
+        server.call(connection.close)
+        server.wait(lambda: not server.connections)
+        server.call(lambda: None)  # what follows the end of its task
+    assert not caplog.records
+
+
 def test_stall(server):
     with open_watch(server, Http1(server)) as client:
         server.stall()

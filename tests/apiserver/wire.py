@@ -124,6 +124,18 @@ class Exchange:
         await self._finish()
 
 
+class Protocol(asyncio.StreamReaderProtocol):
+    """What listens for connections that serve_connection() serves. One that was closed in order, and whose client does
+    not answer the end of TLS in time (it is busy, or stopped), is lost as any other: asyncio would have it fail with a
+    TimeoutError, which in the tasks of the connection means something else."""
+
+    def __init__(self, connected):
+        super().__init__(asyncio.StreamReader(), connected)
+
+    def connection_lost(self, exc):
+        super().connection_lost(ConnectionAbortedError(str(exc)) if isinstance(exc, TimeoutError) else exc)
+
+
 class Connection:
     numbers = itertools.count(1)
 
@@ -352,6 +364,22 @@ class Http2Connection(Connection):
                 task.get_loop().call_exception_handler(
                     {"message": "request failed", "exception": task.exception()})
             self.abort()
+
+
+async def cancel_all():
+    """Whatever waits still, say for a client that is held."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def end(loop, thread):
+    """The end of a server's loop, and of the thread that runs it."""
+    asyncio.run_coroutine_threadsafe(cancel_all(), loop).result(30)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
 
 
 async def serve_connection(reader, writer, flow, handle, log, connections):

@@ -187,14 +187,34 @@ def test_schema_of_the_values():
         assert isinstance(value, kinds[spec["type"]] if "type" in spec else str), where
         assert value in spec.get("enum", [value]) and re.search(spec.get("pattern", ""), str(value)), where
         if "properties" in spec:
-            assert spec["additionalProperties"] is False and isinstance(value, dict) and value.keys() <= spec["properties"].keys(), where
-            for key, inner in value.items():
-                check(inner, spec["properties"][key], f"{where}.{key}")
+            assert isinstance(value, dict)
+            if where != "values.config":
+                assert spec["additionalProperties"] is False and value.keys() <= spec["properties"].keys(), where
+            for key in value.keys() & spec["properties"].keys():
+                check(value[key], spec["properties"][key], f"{where}.{key}")
 
     check(values, schema, "values")
     assert schema["properties"].keys() - values.keys() == {"global"}
     for text, good in (("none", True), ("10.244.0.0/16,fd00::/56", True), ("", True), ("10.244.0.0", False), ("None", False)):
         assert bool(re.search(schema["properties"]["clusterCIDR"]["pattern"], text)) is good, text
+
+
+def test_fields_that_the_chart_writes_are_none_of_its_values():
+    """A second one would replace it: clientConnection, for example, with the kubeconfig that leads to the server."""
+    fields = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]["properties"]
+    rendered = by_name(helm(CHART, {"clusterCIDR": "none", "config": {"metricsBindAddress": None}}))
+    written = rendered["ConfigMap", "kube-nftd"]["data"]["config.conf"].keys() - {"metricsBindAddress"}
+    assert {name for name, spec in fields.items() if spec is False} == written
+
+
+def test_the_chart_knows_where_its_probes_ask():
+    rendered = by_name(helm(CHART, {"clusterCIDR": "none"}))
+    main = rendered["DaemonSet", "kube-nftd"]["spec"]["template"]["spec"]["containers"][0]
+    asked = {(main[name]["httpGet"]["host"], main[name]["httpGet"]["port"]) for name in main if name.endswith("Probe")}
+    assert asked == {("127.0.0.1", 10256)}
+    fields = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]["properties"]
+    for text, good in (("0.0.0.0:10256", True), ("[::]:10256", True), ("127.0.0.1", True), ("0.0.0.0:10257", False), ("10.0.0.1", False)):
+        assert bool(re.search(fields["healthzBindAddress"]["pattern"], text)) is good, text
 
 
 # ---- man page and completion ----

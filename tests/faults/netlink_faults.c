@@ -3,9 +3,9 @@
  * Netlink calls that fail. These take the place of those of libc and libmnl in the program
  * kube-nftd-faulty, which is otherwise the daemon; the daemon itself has nothing of this.
  *
- *     NETLINK_REJECTS=FILE     the kernel rejects elements with the address in FILE, and nothing
- * else fails; looked up at each transaction, no file: none is NETLINK_FAULTS=SEED/N    one call in
- * N fails; without both a seed by chance, and N is 50
+ *     NETLINK_REJECTS=FILE   the kernel rejects elements with the address in FILE, if it exists at
+ *                            a transaction, and nothing else fails
+ *     NETLINK_FAULTS=SEED/N  one call in N fails; without both, a seed by chance, and N is 50
  *
  * Some faults begin a burst, as when memory is short: one call in BURST_ODDS fails for a while.
  *

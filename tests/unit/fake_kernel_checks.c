@@ -218,12 +218,13 @@ static bool is_out_of_use(const struct step *step, const char *set, const struct
     return false;
 }
 
-/* A service port may lose its affinity before the frontends applied that still have it. */
+/* A service port may lose its affinity before the frontends that were told to have it: those that
+ * are applied, and new ones of a commit that failed meanwhile. */
 static bool just_lost_affinity(const struct step *step, const char *set,
                                const struct fake_element *e)
 {
     const struct fake_element *old = fake_find_like(step->before, set, e);
-    return strcmp(set, "services") == 0 && old && fake_u32(old->data) == fake_u32(e->data) &&
+    return strcmp(set, "services") == 0 && (!old || fake_u32(old->data) == fake_u32(e->data)) &&
            !fake_find_port(step->after, "affinity_timeouts", fake_port(e->data));
 }
 

@@ -161,14 +161,14 @@ COMMAND(owner)
 COMMAND(look)
 {
     fake_kernel_forget_counts();
-    const size_t n = ruleset_recheck(ruleset, sock);
+    const size_t n = ruleset_recheck(ruleset, sock).differences;
     fprintf(out, "%zu%s", n, ruleset_knows_kernel(ruleset) ? "" : ", all is read back");
     if (fake_kernel_counts()->transactions > 0) {
         fputs(", ", out);
         write_sent(out);
     }
     fputc('\n', out);
-    ck_assert_uint_eq(ruleset_recheck(ruleset, sock), 0);
+    ck_assert_uint_eq(ruleset_recheck(ruleset, sock).differences, 0);
 }
 
 static struct audit audit;

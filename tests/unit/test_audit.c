@@ -6,6 +6,7 @@
 #include "table_model.h"
 
 #include "table/audit.h"
+#include "table/foreign.h"
 
 static struct key key_of_one;
 
@@ -28,11 +29,13 @@ static const struct news {
     const char *name;
     int heard, settled; /* milliseconds behind the audit; 0: never */
     int held;           /* until when nothing is put right */
+    const char *waits;  /* what Services change meanwhile goes with the repair, and is no drift */
     uint64_t repairs, drift;
 } all_news[] = {
-    {"nobody did it", 0, 0, 40, 0, 1},
-    {"events that come later", 10, 20, 20, 1, 0},
-    {"events that come much later", 40, 60, 60, 1, 0},
+    {"nobody did it", 0, 0, 40, "", 0, 1},
+    {"nobody did it, and a Service changes", 0, 0, 40, "2 45", 0, 1},
+    {"events that come later", 10, 20, 20, "", 1, 0},
+    {"events that come much later", 40, 60, 60, "", 1, 0},
 };
 
 TEST_ROWS(an_audit_waits_for_the_news, all_news)
@@ -51,6 +54,8 @@ TEST_ROWS(an_audit_waits_for_the_news, all_news)
     const struct table_change change = {.family = family, .set = "services", .element = &element};
     while (!ruleset_has_rechecks(ruleset))
         table_sync(table, false, NULL, sock, ++now);
+    if (*row->waits)
+        want(row->waits);
     for (int ms = 0; ms < 100; ms += 10) {
         if (ms > 0 && ms == row->heard)
             table_foreign_change(table, &change);
@@ -92,11 +97,25 @@ EACH_FAMILY(audits_go_on_in_pieces)
         ck_assert_double_eq(next, now + period);
         ck_assert(found == (audits == 0));
         found = false;
-        ck_assert_uint_eq(ruleset_recheck(ruleset, sock), audits == 0);
+        ck_assert_uint_eq(ruleset_recheck(ruleset, sock).differences, audits == 0);
         commit_sends(audits == 0, 0);
         ck_assert_uint_eq(services(), 2);
     }
     audit_stop(&audit);
+}
+
+/* After many repairs the next one waits long, whoever found what is wrong; Services that change
+ * wait a second. */
+EACH_FAMILY(changes_do_not_wait_for_the_pace_of_repairs)
+{
+    begin(_i);
+    want("1..2 123");
+    commit();
+    for (enum foreign_state state = FOREIGN_AUDITED; state <= FOREIGN_REPORTED; state++) {
+        struct foreign foreign = {.state = state, .pace = {.last = now, .wait = 10}};
+        ck_assert_double_eq(foreign_check(&foreign, ruleset, sock, false, now), now + 10);
+        ck_assert_double_eq(foreign_check(&foreign, ruleset, sock, true, now), now + CHANGE_RETRY);
+    }
 }
 
 UNIT_FIXTURE(set_up_desired, teardown)
