@@ -55,12 +55,12 @@ void manifest_files_mark(struct manifest_files *files, bool changed)
         (*file)->changed = changed;
 }
 
-bool manifest_files_changed(const struct manifest_files *files)
+const struct followed_file *manifest_files_last_changed(const struct manifest_files *files)
 {
-    vec_each (&files->list, file)
-        if ((*file)->changed)
-            return true;
-    return false;
+    for (size_t i = files->list.n; i > 0; i--)
+        if (files->list.v[i - 1]->changed)
+            return files->list.v[i - 1];
+    return NULL;
 }
 
 bool leads_nowhere(const char *path)

@@ -35,9 +35,11 @@ bool manifest_files_follow(const struct manifest_files *files, const char *name)
 /** The file of that name, which may be new. */
 struct followed_file *manifest_files_get(struct manifest_files *files, const char *name);
 
-/** Sets whether all have changed; tells whether one has. */
+/** Sets whether all have changed. */
 void manifest_files_mark(struct manifest_files *files, bool changed);
-bool manifest_files_changed(const struct manifest_files *files);
+
+/** The last one that has changed; NULL: none has. */
+const struct followed_file *manifest_files_last_changed(const struct manifest_files *files);
 
 /** Marks those that changed or are gone, and adds new ones. Returns how many there are, or -1. If
  * there is none and @filling, nothing is marked: an empty folder may be a mount point without its

@@ -38,6 +38,7 @@ struct manifests {
     struct manifest_folder folder;
     struct manifest_files files;
     struct manifest_owners owners;
+    const struct followed_file *last; /* that is read in this turn; NULL: not known yet */
 
     enum manifests_state state;
     object_vec first[KIND_COUNT]; /* collected until they are passed on; of these: */
@@ -88,7 +89,7 @@ static void collect(void *ctx, struct object *object)
 static void set_objects(struct manifests *m, struct followed_file *file, object_vec *objects)
 {
     const struct object_sink first = {.ctx = m, .put = collect};
-    owners_set(&m->owners, &file->definer, objects, manifest_files_changed(&m->files),
+    owners_set(&m->owners, &file->definer, objects, file != m->last,
                m->state == WAITING ? &first : &m->sink);
 }
 
@@ -171,7 +172,8 @@ static void mark_new_owners(struct manifests *m)
 /* Once everything was passed on. */
 static void apply_changes(struct manifests *m)
 {
-    /* Missing files first: removals precede additions, and a new owner may be missing too. */
+    /* Missing files first: a new owner may be missing too. */
+    m->last = NULL;
     vec_each (&m->files.list, file) {
         if (!(*file)->changed || !leads_nowhere((*file)->definer.path))
             continue;
@@ -180,6 +182,7 @@ static void apply_changes(struct manifests *m)
     }
     do {
         mark_new_owners(m);
+        m->last = manifest_files_last_changed(&m->files);
         vec_each (&m->files.list, file) {
             if ((*file)->changed)
                 reload(m, *file);
