@@ -39,41 +39,56 @@ void ruleset_encode_instances(struct ruleset *rs)
 
 /* ---- one element ---- */
 
-static void put_plain(struct ruleset *rs, struct plain *plain, enum table_set set,
-                      enum nft_element_op op)
+/* Adds it with @value, or (NULL) deletes it. */
+static void put(struct ruleset *rs, enum table_set set, const struct entry *entry, uint32_t slot,
+                const struct key *value)
 {
-    const uint8_t *key = plain_key(plain);
-    const size_t length = plain->key_length, value = op == ELEMENT_ADD ? plain->value_length : 0;
-    if (set_owner(set) == OWNER_RANGES)
-        nft_batch_range(&rs->batch, op, set_name(set), key, key + length / 2, length / 2);
-    else
-        nft_batch_element(&rs->batch, op, set_name(set), key, length,
-                          value ? plain_value(plain) : NULL, value);
-}
-
-static void put(struct ruleset *rs, const struct difference *difference, enum nft_element_op op)
-{
-    const enum table_set set = difference->set;
-    if (difference->entry->kind == ENTRY_PLAIN) {
-        put_plain(rs, as_plain(difference->entry), set, op);
-        return;
-    }
-    const struct key key = entry_key(set, difference->entry, 0);
-    const bool has_value = op == ELEMENT_ADD && *set_schema[set].value;
-    nft_batch_element(&rs->batch, op, set_name(set), key.bytes, key.length,
-                      has_value ? &difference->desired : NULL,
-                      has_value ? sizeof(difference->desired) : 0);
-}
-
-static void put_slot(struct ruleset *rs, struct entry *entry, enum table_set set,
-                     enum nft_element_op op, uint32_t slot, const struct backend *backend)
-{
+    const enum nft_element_op op = value ? ELEMENT_ADD : ELEMENT_DELETE;
     const struct key key = entry_key(set, entry, slot);
+    const size_t half = key.length / 2;
+    if (set_owner(set) == OWNER_RANGES)
+        nft_batch_range(&rs->batch, op, set_name(set), key.bytes, key.bytes + half, half);
+    else
+        nft_batch_element(&rs->batch, op, set_name(set), key.bytes, key.length,
+                          value && value->length ? value->bytes : NULL, value ? value->length : 0);
+}
+
+static void put_desired(struct ruleset *rs, const struct difference *difference)
+{
     struct key value = {.length = 0};
-    if (op == ELEMENT_ADD)
-        value = value_of_backend(rs->family, backend);
-    nft_batch_element(&rs->batch, op, set_name(set), key.bytes, key.length,
-                      value.length ? value.bytes : NULL, value.length);
+    if (difference->entry->kind == ENTRY_PLAIN)
+        value = key_of_bytes(plain_value(as_plain(difference->entry)),
+                             as_plain(difference->entry)->value_length);
+    else if (*set_schema[difference->set].value)
+        value = key_of_number(difference->desired);
+    put(rs, difference->set, difference->entry, 0, &value);
+}
+
+static void put_slot(struct ruleset *rs, enum table_set set, const struct entry *entry,
+                     uint32_t slot, const struct backend *backend)
+{
+    const struct key value = value_of_backend(rs->family, backend);
+    put(rs, set, entry, slot, &value);
+}
+
+/* What is restored is applied. */
+static void put_applied(struct ruleset *rs, const struct restored *it)
+{
+    const struct key value = entry_value(rs->family, it->set, it->entry, it->slot);
+    put(rs, it->set, it->entry, it->slot, &value);
+}
+
+static void encode_restored(struct ruleset *rs)
+{
+    vec_each (&rs->restored, it) {
+        rs->batch.together = true;
+        if (it->there)
+            put(rs, it->set, it->entry, it->slot, NULL);
+        if (entry_has(it->set, it->entry, it->slot))
+            put_applied(rs, it);
+        rs->batch.together = false;
+    }
+    nft_batch_may_cut(&rs->batch);
 }
 
 /* ---- slots ---- */
@@ -99,9 +114,9 @@ static void encode_new_slots(struct ruleset *rs, enum table_set set)
         const struct slot_plan *plan = &slots->change->plan;
         vec_each (&plan->moves, move)
             if (slot_is_empty(&slots->slots[move->slot]))
-                put_slot(rs, *it, set, ELEMENT_ADD, move->slot, &move->backend);
+                put_slot(rs, set, *it, move->slot, &move->backend);
         for (uint32_t i = 0; i < slots->n_added; i++)
-            put_slot(rs, *it, set, ELEMENT_ADD, slots->n_slots + i, &plan->added[i]);
+            put_slot(rs, set, *it, slots->n_slots + i, &plan->added[i]);
     }
 }
 
@@ -110,9 +125,8 @@ struct place {
     size_t entry, move;
 };
 
-/* Deletes or adds a group of slots with a new backend, from @at, which it advances. */
-static void encode_slot_group(struct ruleset *rs, enum table_set set, enum nft_element_op op,
-                              struct place *at)
+/* Deletes (not @adds) or adds a group of slots with a new backend, from @at, which it advances. */
+static void encode_slot_group(struct ruleset *rs, enum table_set set, bool adds, struct place *at)
 {
     for (size_t n = 0; at->entry < rs->dirty.n; at->entry++, at->move = 0) {
         struct entry *entry = rs->dirty.v[at->entry];
@@ -126,7 +140,10 @@ static void encode_slot_group(struct ruleset *rs, enum table_set set, enum nft_e
                 continue;
             if (n++ == GROUP)
                 return;
-            put_slot(rs, entry, set, op, move->slot, &move->backend);
+            if (adds)
+                put_slot(rs, set, entry, move->slot, &move->backend);
+            else
+                put(rs, set, entry, move->slot, NULL);
         }
     }
 }
@@ -136,8 +153,8 @@ static void encode_slots(struct ruleset *rs, enum table_set set)
     for (struct place at = {0}; at.entry < rs->dirty.n;) {
         struct place again = at;
         rs->batch.together = true;
-        encode_slot_group(rs, set, ELEMENT_DELETE, &at);
-        encode_slot_group(rs, set, ELEMENT_ADD, &again);
+        encode_slot_group(rs, set, false, &at);
+        encode_slot_group(rs, set, true, &again);
         rs->batch.together = false;
         nft_batch_may_cut(&rs->batch);
     }
@@ -151,7 +168,7 @@ static void encode_slots_going(struct ruleset *rs, struct entry *entry, enum tab
     const struct slot_table *slots = slots_of(entry, set);
     for (uint32_t i = range.from; i < range.to; i++)
         if (!slot_is_empty(&slots->slots[i]))
-            put_slot(rs, entry, set, ELEMENT_DELETE, i, NULL);
+            put(rs, set, entry, i, NULL);
 }
 
 /* Deletes slots that no count reaches, and those that the new one must not draw. */
@@ -182,10 +199,10 @@ static void encode_differences(struct ruleset *rs, enum table_set set, size_t at
         rs->batch.together = true;
         for (size_t i = at; i < at + n; i++)
             if (rs->differences.v[i].applied)
-                put(rs, &rs->differences.v[i], ELEMENT_DELETE);
+                put(rs, set, rs->differences.v[i].entry, 0, NULL);
         for (size_t i = at; i < at + n; i++)
             if (rs->differences.v[i].desired)
-                put(rs, &rs->differences.v[i], ELEMENT_ADD);
+                put_desired(rs, &rs->differences.v[i]);
         rs->batch.together = false;
         nft_batch_may_cut(&rs->batch);
         at += n;
@@ -214,7 +231,7 @@ void ruleset_encode(struct ruleset *rs)
         ruleset_encode_instances(rs);
     }
     connections_encode(rs);
-    restore_encode(rs);
+    encode_restored(rs);
     for (enum set_phase phase = 0; phase < PHASES; phase++) {
         for (enum port_part which = 0; which < PARTS; which++)
             if (phase == PHASE_SLOTS)

@@ -18,7 +18,6 @@
  *     walk.c          all elements, in pieces -> adopt.c, at the start; audit.c, now and then
  *     observe.c       one element -> the applied state
  *     foreign.c       what others change: when it is looked at
- *     restore.c       what they change of entries that stay as applied -> messages
  *
  * limits.c says what does not fit. flowtable.c has the devices of the flowtable, connections.c the
  * counts that packets write, apart from all that.
@@ -35,7 +34,6 @@
 #include "plan.h"
 #include "portions.h"
 #include "quarantine.h"
-#include "restore.h"
 #include "rules.h"
 #include "steps.h"
 #include "walk.h"
