@@ -91,9 +91,12 @@ static enum MHD_Result answer_request(const struct http_port *port, struct http 
                                                                    read_stream, http, release)
                                : MHD_create_response_from_buffer_with_free_callback_cls(
                                      http->length, http->text, release, http));
-    vec_each (&http->headers, header) /* their texts are ours: printable, on one line */
-        MHD_add_response_header(response, header->name, header->value);
-    enum MHD_Result result = MHD_queue_response(http->connection, http->status, response);
+    enum MHD_Result result = MHD_YES;
+    vec_each (&http->headers, header)
+        if (MHD_add_response_header(response, header->name, header->value) != MHD_YES)
+            result = MHD_NO;
+    if (result == MHD_YES)
+        result = MHD_queue_response(http->connection, http->status, response);
     MHD_destroy_response(response);
     return result;
 }
