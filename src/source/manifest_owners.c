@@ -3,16 +3,16 @@
 
 #include <string.h>
 
-/* An object that some file defines. */
+/* An object that some file defines. Kept small: there is one for each. */
 struct definition {
     struct hash_link link;       /* by id */
     const struct definer *owner; /* NULL: it dropped it, and no other file was read since */
-    unsigned dropped;            /* in this round */
+    uint32_t dropped;            /* in this round */
+    uint32_t files;              /* number of files that define it */
+    uint32_t pass;               /* the last pass that found it */
+    uint32_t slot;               /* its index in that pass */
+    uint8_t kind;                /* of enum object_kind */
     bool abandoned;              /* in owners->abandoned */
-    size_t files;                /* number of files that define it */
-    enum object_kind kind;
-    unsigned pass; /* the last pass that found it */
-    size_t slot;   /* its index in that pass */
     char id[];
 };
 
@@ -29,7 +29,7 @@ static struct definition *definition_get(struct manifest_owners *owners,
     struct definition *def = hash_table_find(of_kind, definition_key, id);
     if (!def) {
         def = xcalloc(1, sizeof(*def) + id.length + 1);
-        def->kind = object->kind;
+        def->kind = (uint8_t)object->kind;
         memcpy(def->id, id.bytes, id.length);
         hash_table_add(of_kind, definition_key, &def->link);
     }
@@ -70,7 +70,7 @@ static void name_objects(struct manifest_owners *owners, struct definer *file, o
         if (is_taken(owners, def, file))
             def->owner = file;
         def->pass = owners->pass;
-        def->slot = i;
+        def->slot = (uint32_t)i;
     }
 }
 
