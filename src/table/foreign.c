@@ -6,7 +6,7 @@
 /* Two daemons on a node (during an upgrade) learn of a change at about the same time: a peer's
  * change is usually what will be desired here a moment later. */
 #define GRACE 1.0
-/* An audit sees a change before its events, which are read at intervals. */
+/* An audit or a commit sees a change before its events, which are read at intervals. */
 #define NEWS_LATER (2 * TABLE_MONITOR_PAUSE)
 /* From this number of differences on, an audit rechecks everything at once. */
 #define MUCH 100
@@ -39,12 +39,12 @@ void repair_pace_done(struct repair_pace *pace, double now, double seconds)
 
 bool foreign_waits(const struct foreign *foreign)
 {
-    return foreign->state >= FOREIGN_AUDITED && foreign->state <= FOREIGN_REPORTED;
+    return foreign->state >= FOREIGN_REFUSED && foreign->state <= FOREIGN_REPORTED;
 }
 
 void foreign_heard(struct foreign *foreign)
 {
-    if (foreign->state == FOREIGN_AUDITED)
+    if (foreign->state == FOREIGN_AUDITED || foreign->state == FOREIGN_REFUSED)
         enter(foreign, FOREIGN_HEARD);
 }
 
@@ -58,12 +58,22 @@ void foreign_finished(struct foreign *foreign, const struct table_program *progr
     enter(foreign, FOREIGN_REPORTED);
 }
 
-void foreign_audited(struct foreign *foreign, double now)
+static void await_news(struct foreign *foreign, enum foreign_state state, double now)
 {
     if (foreign->state != FOREIGN_QUIET)
         return;
     foreign->grace = now + NEWS_LATER;
-    enter(foreign, FOREIGN_AUDITED);
+    enter(foreign, state);
+}
+
+void foreign_audited(struct foreign *foreign, double now)
+{
+    await_news(foreign, FOREIGN_AUDITED, now);
+}
+
+void foreign_refused(struct foreign *foreign, double now)
+{
+    await_news(foreign, FOREIGN_REFUSED, now);
 }
 
 /* ---- checks ---- */
@@ -71,6 +81,8 @@ void foreign_audited(struct foreign *foreign, double now)
 static double check_due(const struct foreign *foreign, bool changed, double now)
 {
     double due = repair_pace_due(&foreign->pace);
+    if (foreign->state == FOREIGN_REFUSED)
+        return foreign->grace;
     if (changed)
         due = fmin(due, foreign->pace.last + CHANGE_RETRY);
     if (foreign->state == FOREIGN_HEARD)
@@ -91,6 +103,19 @@ static void add_found(struct recheck_result *to, const struct recheck_result *mo
     to->all = to->all || more->all;
 }
 
+/* The table is unknown, say, since a commit was refused: to read it is to repair what a program
+ * changed. A peer has most likely committed the same. */
+static void reads_next(struct foreign *foreign)
+{
+    if (foreign->state != FOREIGN_REPORTED || foreign->by.peer) {
+        enter(foreign, FOREIGN_QUIET);
+        return;
+    }
+    foreign->found = (struct recheck_result){.differences = 1, .all = true};
+    foreign->checking = 0;
+    enter(foreign, FOREIGN_CHANGED);
+}
+
 double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_socket *socket,
                      bool changed, double now)
 {
@@ -100,6 +125,10 @@ double foreign_check(struct foreign *foreign, struct ruleset *rs, struct nft_soc
     const double due = check_due(foreign, changed, now);
     if (due > now)
         return due;
+    if (!ruleset_knows_kernel(rs)) {
+        reads_next(foreign);
+        return 0;
+    }
     const double begin = clock_monotonic();
     foreign->layouts = layouts_made(rs);
     const struct recheck_result found = ruleset_recheck(rs, socket);

@@ -2,13 +2,14 @@
 /*
  * Changes of a table by other programs: when to check what was reported, and that it is repaired.
  *
- *     QUIET -> AUDITED -> DRIFTED -> QUIET
- *                 |
- *                 v
- *               HEARD
- *                 |
- *                 v
- *     QUIET -> REPORTED -> CHANGED -> QUIET
+ *     QUIET -> REFUSED     AUDITED -> DRIFTED -> QUIET
+ *                 |           |
+ *                 +-----+-----+
+ *                       v
+ *                     HEARD
+ *                       |
+ *                       v
+ *     QUIET ------> REPORTED -> CHANGED -> QUIET
  *
  * A check that finds nothing leads back to QUIET, the end of a transaction from anywhere to
  * REPORTED.
@@ -20,6 +21,7 @@
 
 enum foreign_state {
     FOREIGN_QUIET,
+    FOREIGN_REFUSED,  /* so was a commit, whose reason events may tell */
     FOREIGN_AUDITED,  /* an audit found differences; events may tell whose they are */
     FOREIGN_HEARD,    /* one does; the end of its transaction follows */
     FOREIGN_REPORTED, /* a program has ended a transaction with changes */
@@ -53,10 +55,11 @@ struct foreign {
 };
 
 /** An event reports a change; @program has ended a transaction with reported changes; an audit
- * found differences. */
+ * found differences; a commit was refused, since the table is not as applied. */
 void foreign_heard(struct foreign *foreign);
 void foreign_finished(struct foreign *foreign, const struct table_program *program, double now);
 void foreign_audited(struct foreign *foreign, double now);
+void foreign_refused(struct foreign *foreign, double now);
 
 /** Whether a check is still to come. */
 bool foreign_waits(const struct foreign *foreign);

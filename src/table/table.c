@@ -139,10 +139,12 @@ void table_foreign_finished(struct table *table, const struct table_program *pro
 
 /* ---- commits ---- */
 
-static void wait_from(struct table *table, double now)
+/* Changes wait. Returns @until. */
+static double wait_until(struct table *table, double now, double until)
 {
     if (table->waiting_since == 0)
         table->waiting_since = now;
+    return until;
 }
 
 /* Logs each failure once. @may_be_applied: see struct commit_stats. */
@@ -161,7 +163,7 @@ static void commit_failed(struct table *table, double now, bool may_be_applied, 
         free(table->retry.logged);
         table->retry.logged = xstrdup(err->text);
     }
-    wait_from(table, now);
+    wait_until(table, now, 0);
     table->retry.wait =
         owned ? OWNER_POLL : fmin(fmax(2 * table->retry.wait, RETRY_FIRST), table->sync_period);
     table->retry.time = now + table->retry.wait;
@@ -236,7 +238,7 @@ static void add_sent(struct commit_stats *to, const struct commit_stats *more)
 }
 
 /* Commits. A failure because the table differed from the applied state makes it unknown: a first
- * one is followed by a read-back at once. */
+ * one is followed by a read-back, once events had the time to tell whose change it is. */
 static int commit(struct table *table, const char *about, struct nft_socket *socket, double now,
                   struct error *err)
 {
@@ -258,6 +260,7 @@ static int commit(struct table *table, const char *about, struct nft_socket *soc
         log_warn("table", "family=%s reading the table back: %s", family_name(table->family),
                  err->text);
         error_clear(err);
+        foreign_refused(&table->foreign, now);
         return 0;
     }
     table->attempt.reads = false;
@@ -277,19 +280,17 @@ static double make_equal(struct table *table, const char *about, struct nft_sock
         if (!ruleset_knows_kernel(table->ruleset))
             reading = read_some(table, socket, now, &err);
         if (reading == ADOPTION_GOES_ON ||
-            (reading == ADOPTION_ENDED && foreign_waits(&table->foreign))) {
-            wait_from(table, now);
-            return now;
-        }
+            (reading == ADOPTION_ENDED && foreign_waits(&table->foreign)))
+            return wait_until(table, now, now);
         if (reading == ADOPTION_FAILED || commit(table, about, socket, now, &err)) {
             table->attempt.reads = false;
             commit_failed(table, now, table->may_be_applied, &err);
             return next_try(table);
         }
-        if (ruleset_is_filling(table->ruleset)) {
-            wait_from(table, now);
-            return now;
-        }
+        if (ruleset_is_filling(table->ruleset))
+            return wait_until(table, now, now);
+        if (foreign_waits(&table->foreign)) /* refused */
+            return wait_until(table, now, table->foreign.grace);
     } while (!ruleset_knows_kernel(table->ruleset));
     after_success(table, true);
     return ruleset_due(table->ruleset);
@@ -305,10 +306,8 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
         return next_try(table);
     const double until =
         foreign_check(&table->foreign, table->ruleset, socket, table->changed, now);
-    if (until > now) { /* a repair waits, and all later changes with it */
-        wait_from(table, now);
-        return until;
-    }
+    if (until > now) /* a repair waits, and all later changes with it */
+        return wait_until(table, now, until);
     if (table->attempt.reads || ruleset_needs_commit(table->ruleset, now))
         return make_equal(table, about, socket, now);
     after_success(table, false);

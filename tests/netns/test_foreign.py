@@ -264,6 +264,23 @@ def test_what_others_change_is_put_right(open_proxy, family, how):
     assert "reading the table back" not in proxy.daemon.log()
 
 
+def test_who_changed_a_table_is_told_whatever_is_noticed_first(open_proxy, family):
+    """A Service changes at the same time: its commit may be refused before the events are read."""
+    proxy, node = open_proxy, open_proxy.lab.node
+    web = Web(proxy, family, "TCP")
+    web.publish("a")
+    for told, pod in enumerate("babab", start=1):
+        proxy.daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            web.put_endpoints(**{pod: "ready"})
+            node.run(node.nft, f"delete table {proxy.tables[family].name}")
+        finally:
+            proxy.daemon.process.send_signal(signal.SIGCONT)
+        wait_for(lambda told=told: len(repairs(proxy)) == told, lambda told=told: f"repair {told} is told of")
+        web.settle(pod)
+    assert all(" program=nft pid=" in line for line in repairs(proxy))
+
+
 # What can be declared anew in a table that is in use.
 REDECLARED = {
     "a map without a limit": "add map {table} services {{ type {ip}_addr . inet_proto . inet_service : classid; size 3; }}",

@@ -375,15 +375,21 @@ COMMAND(take)
     proxy_foreign_finished(proxy, FAMILY_IPV4, &by);
 }
 
-/* By another program, of IPv4. */
-COMMAND(break_rules)
+/* Events of another program's change, of more than an element. */
+COMMAND(news)
 {
     const struct table_program by = {.pid = 4711, .name = "nft"};
     const struct table_change change = {.family = FAMILY_IPV4};
-    fake_kernel_tolerate();
-    fake_kernel_flush_chain(FAMILY_IPV4, "port");
     proxy_foreign_change(proxy, &change);
     proxy_foreign_finished(proxy, FAMILY_IPV4, &by);
+}
+
+/* By another program, of IPv4. */
+COMMAND(break_rules)
+{
+    fake_kernel_tolerate();
+    fake_kernel_flush_chain(FAMILY_IPV4, "port");
+    run_news(words, out);
 }
 
 /* Events about the tables, whosever they were. */
