@@ -174,7 +174,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
         .serves_localhost = {serves(proxy, FAMILY_IPV4), serves(proxy, FAMILY_IPV6)},
         .localhost = config->localhost,
         .health = config->health,
-        .health_check = health_service,
+        .set_health_checks = health_set_checks,
         .events = config->events});
     proxy->node =
         node_info_new(&(struct node_info_config){.options = config->options,

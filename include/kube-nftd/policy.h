@@ -263,10 +263,16 @@ struct health;
 struct localhost;
 struct table;
 
-/* Called with the healthCheckNodePort of a Service in a family (0: none, or no more) and the number
- * of distinct addresses among its local ready endpoints (docs/behaviour.md 6.1). */
-typedef void (*health_check_fn)(struct health *health, const char *service_id, enum family family,
-                                uint16_t port, size_t local_ready);
+/* The health check of a Service in a family (docs/behaviour.md 6.1). */
+struct health_check {
+    const char *service_id; /* "namespace/name" */
+    uint16_t port;          /* the healthCheckNodePort; 0: none, or no more */
+    size_t local_ready;     /* distinct addresses among its local ready endpoints */
+};
+
+/* Called with the @n checks that changed in one sync. */
+typedef void (*health_checks_fn)(struct health *health, enum family family,
+                                 const struct health_check *checks, size_t n);
 
 /* Everything is borrowed and must outlive the policy. */
 struct policy_config {
@@ -280,7 +286,7 @@ struct policy_config {
     bool counts_localhost, serves_localhost[FAMILY_COUNT];
     struct localhost *localhost;
     struct health *health; /* notified of health checks; may be NULL */
-    health_check_fn health_check;
+    health_checks_fn set_health_checks;
     const struct event_sink *events; /* for events about Services; may be NULL */
     size_t most_endpoints;           /* of all service ports together; 0: the built-in number */
 };

@@ -124,14 +124,10 @@ bool server_is_listening(const struct server *server, enum server_address addres
 /** The health checks of Services, owned by @server. */
 struct health *server_health(struct server *server);
 
-/**
- * Opens, updates or moves the health checks of a Service.
- * @service_id   "namespace/name"
- * @port         the healthCheckNodePort; 0: none
- * @local_ready  number of distinct addresses of local ready endpoints of the family
- */
-void health_service(struct health *health, const char *service_id, enum family family,
-                    uint16_t port, size_t local_ready);
+/** Opens, updates, moves or closes the health checks of @n Services in @family (copied). A port
+ * that one of them leaves is free for another. */
+void health_set_checks(struct health *health, enum family family, const struct health_check *checks,
+                       size_t n);
 
 /** How many addresses of health checks cannot be bound; @service_id (borrowed) and @port of one. */
 size_t health_unbound(const struct health *health, const char **service_id, uint16_t *port);

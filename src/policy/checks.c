@@ -50,31 +50,39 @@ size_t policy_local_ready(const struct policy *policy, const struct service *ser
     return n;
 }
 
-static void report_check(struct policy *policy, const char *service_id, enum family family)
+static struct health_check decide_check(struct policy *policy, const char *service_id,
+                                        enum family family)
 {
-    const struct policy_config *config = &policy->config;
     struct service_state *state = (struct service_state *)policy_find_service(policy, service_id);
     const struct service *service = state ? state->service : NULL;
     const bool open = service && service->health_check_node_port != 0 && !service->skipped &&
                       service->has_cluster_ip[family];
     if (state)
         state->check_dirty[family] = false;
-    if (config->health && config->tables[family])
-        config->health_check(config->health, service_id, family,
-                             open ? service->health_check_node_port : 0,
-                             open ? policy_local_ready(policy, service, family) : 0);
+    return (struct health_check){service_id, open ? service->health_check_node_port : 0,
+                                 open ? policy_local_ready(policy, service, family) : 0};
 }
 
+/* All at once: one Service may take the port of another. */
 void policy_sync_health_checks(struct policy *policy, enum family family)
 {
+    const struct policy_config *config = &policy->config;
+    VEC(struct health_check) checks = {0};
+    VEC(char *) decided = {0};
     size_t n = 0;
     vec_each (&policy->dirty_checks[family], it) {
         if (policy_service_waits(policy, *it, family)) {
             policy->dirty_checks[family].v[n++] = *it;
             continue;
         }
-        report_check(policy, *it, family);
-        free(*it);
+        vec_push(&checks, decide_check(policy, *it, family));
+        vec_push(&decided, *it);
     }
     policy->dirty_checks[family].n = n;
+    if (checks.n > 0 && config->health && config->tables[family])
+        config->set_health_checks(config->health, family, checks.v, checks.n);
+    vec_each (&decided, it)
+        free(*it);
+    vec_free(&decided);
+    vec_free(&checks);
 }

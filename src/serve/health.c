@@ -206,11 +206,12 @@ static void checked_service_free(struct checked_service *service)
     free(service);
 }
 
-void health_service(struct health *health, const char *service_id, enum family family,
-                    uint16_t port, size_t local_ready)
+/* A Service whose port changes listens nowhere then. */
+static void update_service(struct health *health, enum family family,
+                           const struct health_check *check)
 {
-    struct checked_service *service = service_find(health, service_id, family);
-    if (port == 0) {
+    struct checked_service *service = service_find(health, check->service_id, family);
+    if (check->port == 0) {
         if (service)
             checked_service_free(service);
         return;
@@ -218,16 +219,26 @@ void health_service(struct health *health, const char *service_id, enum family f
     if (!service) {
         service = xcalloc(1, sizeof(*service));
         service->health = health;
-        service->id = xstrdup(service_id);
+        service->id = xstrdup(check->service_id);
         service->family = family;
         hash_table_add(&health->services[family], check_key, &service->link);
     }
-    service->local_ready = local_ready;
-    if (service->port == port)
-        return;
-    close_service(service);
-    service->port = port;
-    move_service(service);
+    service->local_ready = check->local_ready;
+    if (service->port != check->port)
+        close_service(service);
+    service->port = check->port;
+}
+
+void health_set_checks(struct health *health, enum family family, const struct health_check *checks,
+                       size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        update_service(health, family, &checks[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct checked_service *service = service_find(health, checks[i].service_id, family);
+        if (service && service->ports.n == 0)
+            move_service(service);
+    }
 }
 
 void health_set_addresses(struct health *health, enum family family, bool all,

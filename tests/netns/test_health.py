@@ -80,6 +80,25 @@ def test_the_listener_comes_and_goes_with_the_service(checked):
     wait_for(lambda: check(checked) is None, "the listener is closed")
 
 
+def test_listeners_of_two_services_swap(proxy, family):
+    """In one change of a file: neither finds its new port taken."""
+    services = [Web(proxy, family, "TCP", name) for name in ("first", "second")]
+
+    def put(*ports: int) -> None:
+        proxy.manifests.put("services", *(web.as_service(**{**LOCAL, "healthCheckNodePort": port})
+                                          for web, port in zip(services, ports)))  # fmt: skip
+
+    def names() -> list[str]:
+        answers = [http_get(proxy.lab.node, NODE_ADDRESS[family], port) for port in (CHECK_PORT, CHECK_PORT - 1)]
+        return [json.loads(answer[2])["service"]["name"] for answer in answers if answer]
+
+    for ports in ((CHECK_PORT, CHECK_PORT - 1), (CHECK_PORT - 1, CHECK_PORT)):
+        put(*ports)
+        expected = ["first", "second"] if ports[0] == CHECK_PORT else ["second", "first"]
+        wait_for(lambda expected=expected: names() == expected, f"the ports answer for {expected}")
+    assert "cannot listen" not in proxy.daemon.log()
+
+
 def probe(proxy, path: str):
     status, headers, body = http_get(proxy.lab.node, "127.0.0.1", HEALTH_PORT, path)
     return status, headers, body

@@ -234,6 +234,26 @@ def test_services_come_and_go(served, family):
     assert metric(served, LISTENERS, ip_family=FAMILY_NAME[family]) == 0
 
 
+def test_two_services_swap(served, family):
+    """In one change of a file: no port is without a listener, or taken."""
+    first, second = NodePort(served, family), NodePort(served, family)
+
+    def put() -> None:
+        served.manifests.put("services", first.as_service(), second.as_service())
+
+    put()
+    first.put_endpoints(a="ready")
+    second.put_endpoints(b="ready")
+    first.reaches("a")
+    second.reaches("b")
+    first.number, second.number = second.number, first.number
+    put()
+    first.reaches("a")
+    second.reaches("b")
+    assert "cannot be served" not in served.daemon.log()
+    assert "no longer served" not in served.daemon.log()
+
+
 def test_a_restart(served, family):
     web = NodePort(served, family)
     web.publish("a")

@@ -4,12 +4,13 @@
 #include "kube-nftd/serve.h"
 #include "objects.h"
 
-void health_service(struct health *health, const char *service_id, enum family family,
-                    uint16_t port, size_t local_ready)
+void health_set_checks(struct health *health, enum family family, const struct health_check *checks,
+                       size_t n)
 {
     ck_assert_ptr_nonnull(health);
-    receive_check(xasprintf("%s %s", service_id, family_name(family)),
-                  port ? xasprintf("%u %zu", port, local_ready) : NULL);
+    for (const struct health_check *it = checks; it < checks + n; it++)
+        receive_check(xasprintf("%s %s", it->service_id, family_name(family)),
+                      it->port ? xasprintf("%u %zu", it->port, it->local_ready) : NULL);
 }
 
 void health_set_addresses(struct health *health, enum family family, bool all,

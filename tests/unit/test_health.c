@@ -99,15 +99,21 @@ COMMAND(status)
 }
 
 /* "a/b IPv4 PORT N": so many endpoints of it are ready here; port "-": it is checked no more. Of
- * the id, "_" is a quote and "^" a line's end. */
+ * the id, "_" is a quote and "^" a line's end. More Services of the family may follow. */
 COMMAND(service)
 {
-    char *id = script_word(&words);
-    const char *family = script_word(&words), *port = script_word(&words);
-    for (char *c = id; *c; c++)
-        *c = *c == '_' ? '"' : *c == '^' ? '\n' : *c;
-    health_service(health, id, strcmp(family, "IPv6") == 0 ? FAMILY_IPV6 : FAMILY_IPV4,
-                   *port == '-' ? 0 : port_of(*port), (size_t)atoi(words));
+    VEC(struct health_check) checks = {0};
+    enum family family = FAMILY_IPV4;
+    for (char *id; *(id = script_word(&words));) {
+        family = strcmp(script_word(&words), "IPv6") == 0 ? FAMILY_IPV6 : FAMILY_IPV4;
+        const char *port = script_word(&words);
+        for (char *c = id; *c; c++)
+            *c = *c == '_' ? '"' : *c == '^' ? '\n' : *c;
+        vec_push(&checks, ((struct health_check){id, *port == '-' ? 0 : port_of(*port),
+                                                 (size_t)atoi(script_word(&words))}));
+    }
+    health_set_checks(health, family, checks.v, checks.n);
+    vec_free(&checks);
 }
 
 /* Where services listen, of IPv4; "all": everywhere. */
@@ -250,7 +256,7 @@ TEST(a_flood_keeps_nobody_out)
 {
     int clients[200], before = count_fds(), last = COUNT(clients) - 1;
     uint16_t port = open_health("127.0.0.1"), service = free_port();
-    health_service(health, "a/b", FAMILY_IPV4, service, 1);
+    health_set_checks(health, FAMILY_IPV4, &(struct health_check){"a/b", service, 1}, 1);
     for (int i = 0; i <= last; i++) {
         clients[i] = dial(i % 2 ? port : service);
         say(clients[i], "GET /livez HT");

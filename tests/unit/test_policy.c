@@ -376,18 +376,25 @@ void ruleset_use_hairpin(struct ruleset *ruleset, const struct address *address,
                 in_use);
 }
 
-static void on_health_check(struct health *health, const char *service_id, enum family family,
-                            uint16_t port, size_t local_ready)
+static void on_health_check(enum family family, const struct health_check *check)
 {
-    ck_assert_ptr_eq(health, &facts);
-    char *about = xasprintf("%s %s check", service_id, family_name(family));
-    char *op = xasprintf("%s %u: %zu", about, port, local_ready);
-    const bool known =
-        facts_set(&facts, about, port ? xasprintf("%u: %zu", port, local_ready) : NULL);
-    if (port || known)
+    char *about = xasprintf("%s %s check", check->service_id, family_name(family));
+    char *what = xasprintf("%u: %zu", check->port, check->local_ready);
+    char *op = xasprintf("%s %s", about, what);
+    const bool known = facts_set(&facts, about, check->port ? xstrdup(what) : NULL);
+    if (check->port || known)
         vec_push(&ops, op);
     else
         free(op);
+    free(what);
+}
+
+static void on_health_checks(struct health *health, enum family family,
+                             const struct health_check *checks, size_t n)
+{
+    ck_assert_ptr_eq(health, &facts);
+    for (size_t i = 0; i < n; i++)
+        on_health_check(family, &checks[i]);
 }
 
 bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id)
@@ -471,7 +478,7 @@ static void make_policy(size_t most_endpoints, bool flowtable)
         .flows = (struct flow_cleaner *)(void *)&flows,
         .flowtables = {[FAMILY_IPV4] = flowtable},
         .health = (struct health *)(void *)&facts,
-        .health_check = on_health_check,
+        .set_health_checks = on_health_checks,
         .events = &events,
         .most_endpoints = most_endpoints};
     policy = policy_new(&config);
