@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "commands.h"
 
+#include "spelling.h"
+
 #include <string.h>
 
 static const struct command_spec {
@@ -86,15 +88,15 @@ static size_t match(const struct command_spec *spec, const char *const *words, s
 static const char *find_near(const char *text)
 {
     const char *nearest = NULL;
-    size_t least = 3, length = strlen(text);
+    size_t least = SPELLING_FAR, length = strlen(text);
     commands_each(it)
     {
         const char *last = strrchr(it->words, ' ');
-        size_t far = text_distance(text, length, it->words);
-        size_t part = last ? text_distance(text, length, last + 1) : far;
-        far = part < far ? part : far;
-        if (far < least && far < length) {
-            least = far;
+        const size_t whole = spelling_errors(text, length, it->words);
+        const size_t part = last ? spelling_errors(text, length, last + 1) : whole;
+        const size_t errors = part < whole ? part : whole;
+        if (errors < least) {
+            least = errors;
             nearest = it->words;
         }
     }

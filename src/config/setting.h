@@ -88,7 +88,7 @@ const struct setting *setting_by_flag(const char *name, size_t length);
 /** Whether @setting is the first one with its flag. */
 bool setting_is_first(const struct setting *setting);
 
-/** The setting whose flag is most similar to @text (@length bytes with dashes), or NULL. */
+/** The setting whose flag was meant by @text (@length bytes with dashes), or NULL: none is near. */
 const struct setting *setting_near_flag(const char *text, size_t length);
 
 /** The setting of a field, or NULL. */
@@ -99,9 +99,6 @@ bool setting_is_below(const char *field, const char *section);
 
 /** "--flag" or "-v". The caller frees it. */
 char *setting_flag_name(const struct setting *setting);
-
-/** The edit distance of @a (@length bytes, '_' equals '-') and @b. */
-size_t text_distance(const char *a, size_t length, const char *b);
 
 /* What --help prints, in lines of up to 80 columns: all settings, one, any text at an indent (that
  * of a setting's help). "--conntrack-min N", and below "least number ... (conntrack.min; default

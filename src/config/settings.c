@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
+#include "spelling.h"
 
 #include <limits.h>
 #include <string.h>
@@ -285,37 +286,15 @@ bool setting_is_first(const struct setting *setting)
     return setting_by_flag(setting->flag, strlen(setting->flag)) == setting;
 }
 
-size_t text_distance(const char *a, size_t length, const char *b)
-{
-    size_t width = strlen(b), *row = xcalloc(width + 1, sizeof(*row));
-    for (size_t j = 0; j <= width; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= width; j++) {
-            size_t replaced = diagonal + ((a[i - 1] == '_' ? '-' : a[i - 1]) != b[j - 1]);
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < other ? replaced : other;
-        }
-    }
-    size_t result = row[width];
-    free(row);
-    return result;
-}
-
 const struct setting *setting_near_flag(const char *text, size_t length)
 {
     const struct setting *nearest = NULL;
-    size_t least = 4; /* beyond that it is another word */
+    size_t least = SPELLING_FAR;
     settings_each (setting) {
-        if (!setting->flag || length >= 100)
-            continue;
-        char *name = setting_flag_name(setting);
-        size_t far = text_distance(text, length, name);
-        if (far < least && 3 * far <= length) {
-            least = far;
+        char *name = setting->flag ? setting_flag_name(setting) : NULL;
+        const size_t errors = name ? spelling_errors(text, length, name) : SPELLING_FAR;
+        if (errors < least) {
+            least = errors;
             nearest = setting;
         }
         free(name);
