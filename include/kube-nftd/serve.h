@@ -209,6 +209,7 @@ char *facts_print(const cJSON *facts);
  *
  *     {path}           the value at that path ("a.b"); {} is the item itself; lists get commas
  *     {path|other}     the value, or other if there is none
+ *     {path+other}     of two lists: the first, then what is in the other alone
  *     {5:path}         of a list, the first 5 values, and how many more there are
  *     [path?text]      text, if there is a value; [!path?text], if there is none;
  *                      [path=word?text], if it is that word

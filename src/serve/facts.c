@@ -145,6 +145,27 @@ static void put_value(text_vec *out, const cJSON *value, size_t most)
     }
 }
 
+static bool list_contains(const cJSON *list, const cJSON *value)
+{
+    const cJSON *it;
+    cJSON_ArrayForEach (it, list)
+        if (cJSON_Compare(it, value, true))
+            return true;
+    return false;
+}
+
+/* A list of what is in @first, then of what is in @second alone, for the caller to delete. */
+static cJSON *join_lists(const cJSON *first, const cJSON *second)
+{
+    cJSON *joined = cJSON_CreateArray(), *it;
+    cJSON_ArrayForEach (it, first)
+        cJSON_AddItemReferenceToArray(joined, it);
+    cJSON_ArrayForEach (it, second)
+        if (!list_contains(first, it))
+            cJSON_AddItemReferenceToArray(joined, it);
+    return joined;
+}
+
 /* ---- lines ---- */
 
 /* Whether "path", "!path" or "path=word" holds for @item. */
@@ -165,6 +186,25 @@ static bool holds(const char *condition, const char *end, const cJSON *item)
     return same != negated;
 }
 
+/* Puts the value for what stands between braces, up to @end. */
+static void put_place(text_vec *out, const char *place, const char *end, const cJSON *item)
+{
+    const bool some = *place >= '1' && *place <= '9' && place[1] == ':';
+    const char *path = some ? place + 2 : place;
+    const char *bar = memchr(path, '|', (size_t)(end - path)), *path_end = bar ? bar : end;
+    const char *plus = memchr(path, '+', (size_t)(path_end - path));
+    const cJSON *value = find_path(item, path, (size_t)((plus ? plus : path_end) - path));
+    cJSON *joined = NULL;
+    if (plus)
+        value = joined =
+            join_lists(value, find_path(item, plus + 1, (size_t)(path_end - plus - 1)));
+    if (bar && !is_value(value))
+        vec_append(out, bar + 1, (size_t)(end - bar - 1));
+    else
+        put_value(out, value, some ? (size_t)(*place - '0') : SIZE_MAX);
+    cJSON_Delete(joined);
+}
+
 /* Expands @t up to its end, or the end of a section, which it returns. @out NULL: the section is
  * left out. */
 static const char *expand(text_vec *out, const char *t, const cJSON *item)
@@ -174,14 +214,9 @@ static const char *expand(text_vec *out, const char *t, const cJSON *item)
             const char *mark = strchr(t, '?');
             t = expand(out && holds(t + 1, mark, item) ? out : NULL, mark + 1, item);
         } else if (*t == '{') {
-            const char *end = strchr(t, '}'), *bar = memchr(t, '|', (size_t)(end - t));
-            bool some = t[1] >= '1' && t[1] <= '9' && t[2] == ':';
-            const char *path = some ? t + 3 : t + 1;
-            const cJSON *value = find_path(item, path, (size_t)((bar ? bar : end) - path));
-            if (out && bar && !is_value(value))
-                vec_append(out, bar + 1, (size_t)(end - bar - 1));
-            else if (out)
-                put_value(out, value, some ? (size_t)(t[1] - '0') : SIZE_MAX);
+            const char *end = strchr(t, '}');
+            if (out)
+                put_place(out, t + 1, end, item);
             t = end;
         } else if (out) {
             vec_push(out, *t);

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import objects
-from daemon import BINARY, call, environment, http_get, wait_for
+from daemon import BINARY, Frontend, call, environment, http_get, wait_for
 from lab import NODE_ADDRESS, OTHER_NODE_NAME
 from scenario import Proxy, Web, table_of_another
 from terminal import on_terminal
@@ -101,6 +101,25 @@ def test_a_table_for_people(proxy, published):
     without_state = lambda text: [[line.split()[0], *line.split()[2:6]] for line in text]  # noqa: E731
     assert without_state(computed) == without_state(lines)
     assert computed[3].split()[1] == "computed" and "belongs to" in computed[2]
+
+
+def test_an_address_named_twice(proxy):
+    """Twice in externalIPs, the same in ingress, or the same in other words: it is shown once, and served."""
+    web = Web(proxy, 4, "TCP")
+    service = web.as_service(type="LoadBalancer", externalIPs=["203.0.113.9", "203.0.113.7", "203.0.113.7", "203.0.113.8"])
+    ingress = ["203.0.113.8", "203.0.113.9", "203.0.113.8", "::ffff:203.0.113.9"]
+    service["status"] = {"loadBalancer": {"ingress": [{"ip": ip} for ip in ingress]}}
+    proxy.manifests.put("all", service, web.as_slice({"a": "ready"}))
+    web.settle("a")
+    text, item = run(proxy, "list"), items(proxy)["default/web"]
+    assert " 203.0.113.8, 203.0.113.9, 203.0.113.7  80/TCP " in text
+    assert item["externalIPs"] == ["203.0.113.7", "203.0.113.8", "203.0.113.9"]
+    assert item["loadBalancerIPs"] == ["203.0.113.8", "203.0.113.9"]
+    explained = run(proxy, "explain", "default/web")
+    for address in ("203.0.113.7", "203.0.113.8", "203.0.113.9"):
+        assert proxy.tables[4].backends(Frontend(address, "TCP", 80)) == proxy.tables[4].backends(web.frontend)
+        assert explained.count(f"{address}:80/TCP") == 1
+        assert run(proxy, "list", "endpoints").count(f"{address}:80/TCP") == 1
 
 
 def test_endpoints(proxy, published):
