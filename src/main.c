@@ -66,7 +66,7 @@ static int cleanup(struct error *err)
 /* The steps that need more privileges than the daemon. -1 if no family can be proxied. */
 static int init_only(const struct options *options, struct error *err)
 {
-    struct proxy_config config = {.families = {true, host_has_ipv6()}};
+    struct proxy_config config = {.options = options, .families = {true, host_has_ipv6()}};
     struct nft_socket *socket = nft_socket_open(err);
     int result = socket ? proxy_check_kernel(socket, &config, err) : -1;
     nft_socket_close(socket);

@@ -54,7 +54,8 @@ struct proxy {
 
 /**
  * Disables in @config what this kernel does not support, with a log line each: families that lack a
- * requirement, and optional features. -1 if no family is left; @err names what is missing.
+ * requirement, and optional features; and the owner of the tables if options say so. -1 if no
+ * family is left; @err names what is missing.
  */
 int proxy_check_kernel(struct nft_socket *socket, struct proxy_config *config, struct error *err);
 

@@ -32,7 +32,6 @@ void proxy_configure_ruleset(struct proxy_config *config, enum family family)
                          : mode == DETECT_LOCAL_INTERFACE_NAME_PREFIX
                              ? options->pod_interface_name_prefix
                              : NULL;
-    ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
     ruleset->masquerade_all = options->masquerade_all;
     ruleset->localhost = options->localhost_node_ports;
     ruleset->mark = 1u << options->masquerade_bit;
@@ -86,12 +85,14 @@ int proxy_check_cluster_cidr(const struct proxy_config *config, struct error *er
 
 /* ---- the kernel ---- */
 
-static void degrade(const struct preflight *preflight, struct ruleset_config *ruleset)
+static void degrade(const struct preflight *preflight, const struct options *options,
+                    struct ruleset_config *ruleset)
 {
+    const bool wants_owner = options->table_owner == TABLE_OWNER_AUTO;
     const char *family = family_name(preflight->family);
     ruleset->no_fib = !preflight_has(preflight, NEED_FIB);
     ruleset->no_reject = !preflight_has(preflight, NEED_REJECT);
-    ruleset->owned = preflight_has(preflight, NEED_OWNER);
+    ruleset->owned = wants_owner && preflight_has(preflight, NEED_OWNER);
     ruleset->no_counters = !preflight_has(preflight, NEED_COUNTERS);
     ruleset->no_flowtable = !preflight_has(preflight, NEED_FLOWTABLE);
     if (ruleset->no_fib)
@@ -101,7 +102,7 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
             "gets no short-circuit under externalTrafficPolicy Local, and addresses of its own "
             "inside a ServiceCIDR do not answer",
             family, preflight->family == FAMILY_IPV4 ? "IPV4" : "IPV6");
-    if (!ruleset->owned)
+    if (wants_owner && !ruleset->owned)
         log_info("daemon",
                  "family=%s this kernel cannot protect the table from other programs (Linux 6.9 "
                  "can): their changes are detected and repaired",
@@ -117,14 +118,13 @@ int proxy_check_kernel(struct nft_socket *socket, struct proxy_config *config, s
 {
     struct preflight preflights[FAMILY_COUNT];
     bool any = false;
-    preflight_run(socket, config->families, config->options && config->options->flowtable_devices,
-                  preflights);
+    preflight_run(socket, config->families, config->options->flowtable_devices, preflights);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct preflight *preflight = &preflights[i];
         if (!config->families[i])
             continue;
         if (preflight_passed(preflight)) {
-            degrade(preflight, &config->rulesets[i]);
+            degrade(preflight, config->options, &config->rulesets[i]);
             any = true;
         } else {
             char *missing = preflight_missing(preflight);

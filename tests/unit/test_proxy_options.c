@@ -170,22 +170,24 @@ char *preflight_missing(const struct preflight *preflight)
     return xasprintf("X of %s", family_name(preflight->family));
 }
 
-/* "LETTERS LETTERS": what is lacking of IPv4 and of IPv6, "." for nothing; "-": the family is not
- * in use before. Families left, with what they do without. */
+/* "LETTERS LETTERS [FLAG]...": what is lacking of IPv4 and of IPv6, "." for nothing; "-": the
+ * family is not in use before. Families left, with what they do without. */
 COMMAND(kernel)
 {
     struct error err = {0};
-    struct proxy_config left = {0};
+    struct options options;
+    struct proxy_config left = {.options = &options};
     cleared = 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         lacks[i] = script_word(&words);
         runs[i] = 0;
         left.families[i] = *lacks[i] != '-';
     }
+    parse(words, &options);
     int result = proxy_check_kernel(the_socket, &left, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     ck_assert_uint_eq(cleared, FAMILY_COUNT);
-    ck_assert(!asked_for_flowtables);
+    ck_assert_int_eq(asked_for_flowtables, options.flowtable_devices != NULL);
     const char *between = "";
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const char *without = lack_text(&left.rulesets[i]);
@@ -198,6 +200,7 @@ COMMAND(kernel)
     }
     fprintf(out, "%s\n", err.text ? err.text : "");
     error_clear(&err);
+    options_clear(&options);
 }
 
 CASES("proxy_options")
