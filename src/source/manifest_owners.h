@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Which file owns which object: of several that define it, the one whose path sorts first. When the
- * owner drops an object, the other files are to be read again, in a further round; until then the
- * sink keeps the old version. Objects are not kept, only who defines them.
+ * owner drops an object, the other files are to be read again, in a further round; until one of
+ * them can be read, the sink keeps the old version. Objects are not kept, only who defines them.
  */
 #ifndef KUBE_NFTD_SOURCE_MANIFEST_OWNERS_H
 #define KUBE_NFTD_SOURCE_MANIFEST_OWNERS_H

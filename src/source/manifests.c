@@ -130,7 +130,9 @@ static void handle_missing(struct manifests *m, struct followed_file *file)
         object_vec none = {0};
         set_objects(m, file, &none);
         if (objects > 0)
-            log_info("source", "the file is gone, removing its objects file=%s objects=%zu",
+            log_info("source",
+                     "the file is gone, and its objects that no other file has file=%s "
+                     "objects=%zu",
                      file->definer.path, objects);
         file->gone = true;
         return;
