@@ -7,6 +7,8 @@ import gzip
 import json
 import pathlib
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ import pytest
 import apiserver
 import recordings
 import store as storage
+import wire
 from clients import Goaway, Http1, Http2, connect
 
 SERVICES = "/api/v1/services"
@@ -802,6 +805,35 @@ def test_a_client_that_does_not_answer_the_end_of_tls(server, protocol, caplog):
         server.call(connection.close)
         server.wait(lambda: not server.connections)
         server.call(lambda: None)  # what follows the end of its task
+    assert not caplog.records
+
+
+def reset(sock):
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+@pytest.mark.parametrize("protocol", [Http1, Http2])
+def test_a_client_that_goes_as_it_is_answered(server, protocol, monkeypatch, caplog):
+    """The rest of the answer is not written to a connection that broke with a piece of it."""
+    server.put(service(annotations={"x": "y" * 60_000}))
+    begun, write_packed = [], wire.Exchange.write_packed
+
+    async def reset_and_write(exchange, data):
+        reset(sock)
+        begun.append(exchange.request)
+        await write_packed(exchange, data)
+
+    monkeypatch.setattr(wire.Exchange, "write_packed", reset_and_write)
+    if protocol is Http1:
+        sock = connect(server)
+        sock.sendall(f"GET {SERVICES} HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n".encode())
+    else:
+        client = Http2(server)
+        sock = client.sock
+        client.get(SERVICES)
+    server.wait(lambda: begun and begun[0].done)
+    server.wait(lambda: not server.connections)
     assert not caplog.records
 
 

@@ -116,8 +116,6 @@ class Exchange:
             size = self.flow.drip or len(data)
             await self._send(data[:size])
             data = data[size:]
-            if data:
-                await asyncio.sleep(0)  # others have their turn, and a connection that broke is seen
 
     async def end(self):
         await self.flow.open.wait()
@@ -157,6 +155,7 @@ class Connection:
             raise ConnectionResetError("the connection was ended before")
         self.writer.write(data)
         await self.writer.drain()
+        await asyncio.sleep(0)  # others have their turn, and a connection that broke is seen
 
     def reset(self):
         """Ends with a TCP reset: nothing that is still in a buffer arrives."""
