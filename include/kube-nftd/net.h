@@ -208,6 +208,9 @@ socklen_t socket_address(enum family family, const struct address *address, uint
 
 typedef VEC(struct backend) backend_vec;
 
+/** Whether @backend is among @backends, which are sorted by backend_compare. */
+bool backends_contain(const backend_vec *backends, const struct backend *backend);
+
 /* The sets of a service port's backends that one can be in; a bit each. */
 enum backend_set {
     BACKENDS_CLUSTER = 1 << 0, /* for traffic policy Cluster, and the short-circuit under Local */

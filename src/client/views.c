@@ -97,20 +97,19 @@ const struct view view_names[] = {{"items", .line = "[type?{namespace}/{name}]"}
 
 /* ---- list endpoints ---- */
 
-static const struct column endpoint_columns[] = {
-    {"ENDPOINT", "{endpoint}", ALWAYS, 0, 0},
-    {"NODE", "{node|-}", ALWAYS, 16, 3},
-    {"ZONE", "{zone|-}", ALWAYS, 12, 2},
-    {"CONDITIONS", "[ready?ready][!ready?not ready[serving?, serving]][terminating?, terminating]",
-     ALWAYS, 0, 0},
-    {"ZONE HINTS", "{5:zoneHints}", WIDE, 12, 1},
-    {"NODE HINTS", "{5:nodeHints}", WIDE, 12, 1},
-    {"SLICE", "{slice}", WIDE, 16, 1},
-    {"CONNECTIONS", "{connections}", COUNTED, 0, 1},
-    {"FROM HERE",
-     "[used?" VIEW_GOOD "used][!used?" VIEW_DOUBT "not used]" VIEW_PLAIN "[text?: " REASON "]",
-     ALWAYS, 20, 0},
-    {0}};
+static const struct column endpoint_columns[] = {{"ENDPOINT", "{endpoint}", ALWAYS, 0, 0},
+                                                 {"NODE", "{node|-}", ALWAYS, 16, 3},
+                                                 {"ZONE", "{zone|-}", ALWAYS, 12, 2},
+                                                 {"CONDITIONS", CONDITIONS, ALWAYS, 0, 0},
+                                                 {"ZONE HINTS", "{5:zoneHints}", WIDE, 12, 1},
+                                                 {"NODE HINTS", "{5:nodeHints}", WIDE, 12, 1},
+                                                 {"SLICE", "{slice}", WIDE, 16, 1},
+                                                 {"CONNECTIONS", "{connections}", COUNTED, 0, 1},
+                                                 {"FROM HERE",
+                                                  "[used?" VIEW_GOOD "used][!used?" VIEW_DOUBT
+                                                  "not used]" VIEW_PLAIN "[text?: " REASON "]",
+                                                  ALWAYS, 20, 0},
+                                                 {0}};
 
 static const struct view endpoints_of_port[] = {{"endpoints.items", .columns = endpoint_columns},
                                                 {.line = "[endpoints.truncated?and more]"},

@@ -149,12 +149,6 @@ void targets_remove_port(struct targets *targets, uint32_t id)
 
 /* ---- which flows are stale ---- */
 
-static bool has_backend(const backend_vec *backends, const struct backend *server)
-{
-    return backends->n > 0 &&
-           bsearch(server, backends->v, backends->n, sizeof(*server), backend_compare) != NULL;
-}
-
 /* Whether a flow with replies from @server is stale if its frontend leads to @port. A connection to
  * a Service that is gone stays, one over UDP does not. */
 static bool is_stale_at(const struct port_target *port, const struct backend *server,
@@ -162,8 +156,8 @@ static bool is_stale_at(const struct port_target *port, const struct backend *se
 {
     if (!port)
         return translated && protocol == IPPROTO_UDP;
-    return !has_backend(&port->applied, server) &&
-           !(port->target.is_pending && has_backend(&port->desired, server));
+    return !backends_contain(&port->applied, server) &&
+           !(port->target.is_pending && backends_contain(&port->desired, server));
 }
 
 /* The frontend at @end, if flows of @flow's kind to it are judged. */
@@ -271,7 +265,7 @@ static bool can_make_stale(const struct target *target)
     if (!target->is_port)
         return ((const struct frontend_target *)target)->desired != NULL;
     vec_each (&port->applied, backend)
-        if (!has_backend(&port->desired, backend))
+        if (!backends_contain(&port->desired, backend))
             return true;
     return false;
 }

@@ -53,6 +53,12 @@ socklen_t socket_address(enum family family, const struct address *address, uint
     return sizeof(*v6);
 }
 
+bool backends_contain(const backend_vec *backends, const struct backend *backend)
+{
+    return backends->n > 0 &&
+           bsearch(backend, backends->v, backends->n, sizeof(*backend), backend_compare);
+}
+
 /* ---- changes ---- */
 
 size_t backends_coming(const backend_change_vec *changes, enum backend_set set)

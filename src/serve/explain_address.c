@@ -15,12 +15,6 @@ static bool is_same(const struct address *a, const struct address *b)
 
 /* ---- Services with this endpoint ---- */
 
-static bool has_backend(const backend_vec *backends, const struct backend *backend)
-{
-    return backends->n &&
-           bsearch(backend, backends->v, backends->n, sizeof(*backend), backend_compare);
-}
-
 /* Adds the frontends of the port of e->decision that send connections to @backend. */
 static void add_use(struct explainer *e, const struct backend *backend, cJSON *uses)
 {
@@ -36,8 +30,8 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
         const struct route policy = claim_route(it);
         const bool only_local = policy.class & CLASS_LOCAL;
         bool cluster = (!only_local || policy.class & CLASS_EXTERNAL) &&
-                       has_backend(&e->decision.cluster, backend);
-        bool local = only_local && has_backend(&e->decision.local, backend);
+                       backends_contain(&e->decision.cluster, backend);
+        bool local = only_local && backends_contain(&e->decision.local, backend);
         if (it->target->winner != it || (!cluster && !local) || !explain_take(e, ITEM_FRONTEND, 1))
             continue;
         const char *text = FRONTEND_TEXT(&it->target->frontend);

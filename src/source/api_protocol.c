@@ -29,15 +29,15 @@
 
 static const struct {
     struct api_resource resource;
-    const char *label_selector;
+    const char *excluding_label;
     const char *field_selector; /* the node name is appended */
 } collections[KIND_COUNT] = {
     [KIND_SERVICE] = {{"services", "services", "", "v1"},
-                      "!service.kubernetes.io/service-proxy-name",
+                      "service.kubernetes.io/service-proxy-name",
                       "spec.clusterIP!=None"},
     [KIND_ENDPOINTSLICE] = {{"endpointslices.discovery.k8s.io", "endpointslices",
                              "discovery.k8s.io", "discovery.k8s.io/v1"},
-                            "!service.kubernetes.io/headless",
+                            "service.kubernetes.io/headless",
                             NULL},
     [KIND_SERVICECIDR] = {{"servicecidrs.networking.k8s.io", "servicecidrs", "networking.k8s.io",
                            "networking.k8s.io/v1"},
@@ -49,6 +49,11 @@ static const struct {
 const struct api_resource *collection_resource(enum object_kind kind)
 {
     return &collections[kind].resource;
+}
+
+const char *collection_excluding_label(enum object_kind kind)
+{
+    return collections[kind].excluding_label;
 }
 
 /* The length of @text if it is a decimal number without leading zeros, else 0. */
@@ -76,10 +81,13 @@ static char *selected_path(const struct collection *collection)
     const struct api_resource *resource = collection_resource(collection->kind);
     char *path = xasprintf("/%s/%s/%s", *resource->group ? "apis" : "api", resource->api_version,
                            resource->plural);
-    const char *label = collections[collection->kind].label_selector;
+    const char *label = collection_excluding_label(collection->kind);
     const char *field = collections[collection->kind].field_selector;
-    if (label)
-        url_add_argument(&path, "labelSelector", label);
+    if (label) {
+        char *without = xasprintf("!%s", label);
+        url_add_argument(&path, "labelSelector", without);
+        free(without);
+    }
     if (field) {
         char *name = xasprintf("%s%s", field, collection->node_name ? collection->node_name : "");
         url_add_argument(&path, "fieldSelector", name);

@@ -19,6 +19,9 @@ struct collection {
     char *node_name; /* owned; NULL for the other kinds */
 };
 
+/** The label with which an object of @kind is not requested; NULL: none. */
+const char *collection_excluding_label(enum object_kind kind);
+
 /**
  * The path of a list, for the caller to free. @version: "not older than", or NULL for the newest.
  * @limited requests pages, which the server may ignore. @token, if not NULL, requests the next page

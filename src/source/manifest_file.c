@@ -5,6 +5,7 @@
  */
 #include "manifest_file.h"
 
+#include "api_protocol.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 #include "kube-nftd/values.h"
@@ -68,12 +69,9 @@ static int read_block(struct reading *reading)
 /* Applies kube-proxy's selectors, as the API server would (docs/behaviour.md 1.1). */
 static bool is_selected(const struct json_value *json, enum object_kind kind)
 {
-    static const char *const excluding[KIND_COUNT] = {
-        [KIND_SERVICE] = "service.kubernetes.io/service-proxy-name",
-        [KIND_ENDPOINTSLICE] = "service.kubernetes.io/headless",
-    };
+    const char *label = collection_excluding_label(kind);
     const struct json_value *labels = json_member(json_member(json, "metadata"), "labels");
-    return !excluding[kind] || !json_find(labels, excluding[kind]);
+    return !label || !json_find(labels, label);
 }
 
 static enum last_object take_object(struct reading *reading, const struct json_value *json,
