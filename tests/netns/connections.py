@@ -1,40 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Connections that come at a steady pace, and connections that stay."""
 
-import threading
 import time
 
+from background import Background
 from lab import Lab, ask_on
 
 INTERVAL = 0.01  # between new connections of each kind, in seconds
 
 
-class Steady(threading.Thread):
+class Steady(Background):
     """A new connection each INTERVAL, or a new flow of UDP; each is asked once. Nothing is tried again."""
 
     def __init__(self, lab: Lab, address: str, protocol: str, good: set[str]) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.lab = lab
         self.target = address, 80, protocol
         self.good = good
         self.asked = 0
         self.bad: list[str] = []
-        self._end = threading.Event()
 
     def run(self) -> None:
-        while not self._end.wait(INTERVAL):
+        while not self.ended.wait(INTERVAL):
             answer = self.lab.ask(self.lab.client, *self.target)
             self.asked += 1
             if answer not in self.good:
                 self.bad.append(f"{answer} from {self.target} at {time.monotonic():.3f}")
-
-    def __enter__(self) -> "Steady":
-        self.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._end.set()
-        self.join()
 
 
 class Kept:

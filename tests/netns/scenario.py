@@ -6,10 +6,10 @@ import contextlib
 import itertools
 import pathlib
 import subprocess
-import threading
 import typing
 
 import objects
+from background import Background
 from daemon import Daemon, Frontend, Table, wait_for
 from lab import POD_PORTS, Lab, Namespace, ask_on, describe
 
@@ -149,22 +149,21 @@ def table_of_another(proxy: Proxy, family: int) -> typing.Iterator[None]:
         other.wait(timeout=10)
 
 
-class Traffic(threading.Thread):
+class Traffic(Background):
     """New connections one after the other, until the with-block ends. .answers counts what came back.
 
     As UDP clients do, a question without an answer is asked once more on the same socket: when an endpoint
     goes, its flows are forgotten, and then an answer that is just on its way is lost (docs/behaviour.md 5.1)."""
 
     def __init__(self, lab: Lab, where: Namespace, address: str, port: int, protocol: str) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.lab = lab
         self.where = where
         self.target = address, port, protocol
         self.answers: collections.Counter = collections.Counter()
-        self._end = threading.Event()
 
     def run(self) -> None:
-        while not self._end.is_set():
+        while not self.ended.is_set():
             self.answers[self.ask()] += 1
 
     def ask(self) -> str:
@@ -174,11 +173,3 @@ class Traffic(threading.Thread):
                 return ask_on(sock) if answer == "timeout" and self.target[2] == "UDP" else answer
         except OSError as error:
             return describe(error)
-
-    def __enter__(self) -> "Traffic":
-        self.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._end.set()
-        self.join()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """--cleanup-kube-proxy: what kube-proxy's modes leave in the kernel, among things of others. See also test_swap.py."""
 
+import contextlib
 import subprocess
 import threading
 
@@ -281,29 +282,20 @@ def test_a_chain_that_a_verdict_map_leads_to_stays(node):
     assert cleanup(node) == (0, NOTHING.splitlines())
 
 
-def test_a_large_table_while_others_never_rest(node):
-    """It takes longer to list than others leave in between; so what was overtaken has to do."""
-    restore(node, 4, STRANGERS)
-    node.run("nft", "add table ip other; add set ip other s { type ipv4_addr; }")
-    change = "add element ip other s { 1.2.3.4 }; delete element ip other s { 1.2.3.4 }\n"
+@contextlib.contextmanager
+def changing(node, change: str, pause: float):
+    """Another program makes this change again and again meanwhile, with so many seconds in between."""
     changer = node.start(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, bufsize=1)
     end = threading.Event()
 
     def write() -> None:
-        while not end.wait(0.002):
+        while not end.wait(pause):
             changer.stdin.write(change)
 
-    run = lambda *words: node.run("iptables-nft", "-t", "nat", *words)  # noqa: E731
-    run("-N", "KUBE-MARK-MASQ")
-    run("-N", "KUBE-SERVICES")
-    run("-A", "PREROUTING", "-m", "comment", "--comment", "kubernetes service portals", "-j", "KUBE-SERVICES")
-    rule = "add rule ip nat KUBE-SERVICES tcp dport 80 counter jump KUBE-MARK-MASQ\n"
-    for _ in range(RULES_OF_A_LARGE_TABLE // 500):  # transactions must be small in a user namespace
-        node.run("nft", "-f", "-", stdin=500 * rule)
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        status, lines = cleanup(node)
+        yield
         assert changer.poll() is None
     finally:
         end.set()
@@ -311,6 +303,22 @@ def test_a_large_table_while_others_never_rest(node):
         changer.kill()
         changer.wait()
         changer.stdin.close()
+
+
+def test_a_large_table_while_others_never_rest(node):
+    """It takes longer to list than others leave in between; so what was overtaken has to do."""
+    restore(node, 4, STRANGERS)
+    node.run("nft", "add table ip other; add set ip other s { type ipv4_addr; }")
+    change = "add element ip other s { 1.2.3.4 }; delete element ip other s { 1.2.3.4 }\n"
+    run = lambda *words: node.run("iptables-nft", "-t", "nat", *words)  # noqa: E731
+    run("-N", "KUBE-MARK-MASQ")
+    run("-N", "KUBE-SERVICES")
+    run("-A", "PREROUTING", "-m", "comment", "--comment", "kubernetes service portals", "-j", "KUBE-SERVICES")
+    rule = "add rule ip nat KUBE-SERVICES tcp dport 80 counter jump KUBE-MARK-MASQ\n"
+    for _ in range(RULES_OF_A_LARGE_TABLE // 500):  # transactions must be small in a user namespace
+        node.run("nft", "-f", "-", stdin=500 * rule)
+    with changing(node, change, 0.002):
+        status, lines = cleanup(node)
     assert status == 0, lines
     assert "KUBE-S" not in run("-S").stdout
 
@@ -318,29 +326,13 @@ def test_a_large_table_while_others_never_rest(node):
 def test_others_change_the_tables_meanwhile(node):
     """The kernel tells that what it lists was overtaken; then it is read anew."""
     restore(node, 4, STRANGERS)
-    changer = node.start(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, bufsize=1)
-    end = threading.Event()
-
-    def change() -> None:
-        while not end.wait(0.005):
-            changer.stdin.write("add rule ip nat DOCKER counter; flush chain ip nat DOCKER\n")
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
+    with changing(node, "add rule ip nat DOCKER counter; flush chain ip nat DOCKER\n", 0.005):
         for _ in range(4):
             for first in range(0, 50, 25):  # iptables' transactions must be small in a user namespace
                 restore(node, 4, rules(4, services(4, 50)[first : first + 25]))
             status, lines = cleanup(node)
             assert status == 0, "\n".join(line for line in lines if line.startswith("left"))
-            assert changer.poll() is None
             assert "KUBE-SVC-" not in node.run("iptables-nft-save", "-t", "nat").stdout
-    finally:
-        end.set()
-        thread.join()
-        changer.kill()
-        changer.wait()
-        changer.stdin.close()
 
 
 def test_tables_of_iptables_legacy_are_told_and_stay(node, family):

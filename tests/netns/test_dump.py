@@ -4,7 +4,6 @@ daemon programs into another list identically."""
 
 import pathlib
 import re
-import subprocess
 import typing
 
 import pytest

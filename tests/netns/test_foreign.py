@@ -83,13 +83,8 @@ def test_the_next_daemon_waits_for_the_owner(proxy, tmp_path, family):
     meanwhile is in force soon after the old one is gone."""
     web = Web(proxy, family, "TCP")
     web.publish("a", "b")
-    log = tmp_path / "next.log"
-    flags = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a",
-             "--healthz-bind-address", "127.0.0.1:10356", "--metrics-bind-address", "127.0.0.1:10349",
-             "--conntrack-max-per-core", "0")  # fmt: skip
-    following = Daemon(proxy.lab.node, proxy.manifests.folder, log)
-    with Traffic(proxy.lab, proxy.lab.client, *web.call()) as traffic, log.open("ab") as out:
-        following.process = call_in_background(proxy.lab.node, flags, out)
+    with Traffic(proxy.lab, proxy.lab.client, *web.call()) as traffic:
+        following = second_daemon(proxy, tmp_path / "next.log")
         try:
             wait_for(lambda: following.log().count("waiting for the table's owner to exit") == 2, "both families wait")
             time.sleep(0.5)  # some more tries
@@ -105,8 +100,15 @@ def test_the_next_daemon_waits_for_the_owner(proxy, tmp_path, family):
     assert ended == 0
 
 
-def call_in_background(namespace, flags, out) -> subprocess.Popen:
-    return namespace.start([str(BINARY), *flags], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment())
+def second_daemon(proxy: Proxy, log: pathlib.Path) -> Daemon:
+    """It runs beside the first, with other addresses of its own."""
+    daemon = Daemon(proxy.lab.node, proxy.manifests.folder, log)
+    argv = [str(BINARY), "--manifests", str(daemon.source), "--hostname-override", "node-a",
+            "--healthz-bind-address", "127.0.0.1:10356", "--metrics-bind-address", "127.0.0.1:10349",
+            "--conntrack-max-per-core", "0"]  # fmt: skip
+    with log.open("ab") as out:
+        daemon.process = daemon.namespace.start(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment())
+    return daemon
 
 
 @pytest.mark.usefixtures("kept_tables")
@@ -384,13 +386,7 @@ def test_waiting_for_an_owner_is_no_repair(open_proxy, tmp_path):
     node = proxy.lab.node
     web = Web(proxy, family, "TCP")
     web.publish("a", "b")
-    log = tmp_path / "owner.log"
-    flags = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a",
-             "--healthz-bind-address", "127.0.0.1:10356", "--metrics-bind-address", "127.0.0.1:10349",
-             "--conntrack-max-per-core", "0")  # fmt: skip
-    other = Daemon(node, proxy.manifests.folder, log)
-    with log.open("ab") as out:
-        other.process = call_in_background(node, flags, out)
+    other = second_daemon(proxy, tmp_path / "owner.log")
     wait_for(lambda: other.log().count(" applied frontends=") == 2, "the other one has the tables")
     wait_for(lambda: proxy.daemon.log().count("waiting for the table's owner to exit") == 2, "this one waits")
     time.sleep(3)

@@ -3,10 +3,10 @@
 
 import re
 import signal
-import threading
 
 import pytest
 
+from background import Background
 from daemon import call, wait_for
 from lab import Namespace
 from scenario import Proxy, Web
@@ -139,28 +139,19 @@ def test_a_whole_life_leaves_other_tables_alone(web, node):
     assert tables(node, ours=True) == []
 
 
-class Busy(threading.Thread):
+class Busy(Background):
     """Another program that changes a table of its own all the time, until the with-block ends."""
 
     def __init__(self, node: Namespace) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.node = node
         self.changes = 0
-        self._end = threading.Event()
 
     def run(self) -> None:
         commands = "add element ip others ranges { 192.0.2.99 . 1 }; flush set ip others ranges"
-        while not self._end.is_set():
+        while not self.ended.is_set():
             self.node.run(self.node.nft, commands)
             self.changes += 1
-
-    def __enter__(self) -> "Busy":
-        self.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._end.set()
-        self.join()
 
 
 @pytest.mark.parametrize("family", [4], ids=["IPv4"])

@@ -17,6 +17,7 @@ import threading
 import pytest
 
 import objects
+from background import Background
 from daemon import Daemon, http_get, wait_for
 from echo_server import EchoServer, datagrams, listener, reply
 from lab import (
@@ -91,26 +92,25 @@ class Pods(EchoServer, threading.Thread):
             self.close_finished()
 
 
-class Balancer(threading.Thread):
+class Balancer(Background):
     """Asks each node for the service's health again and again, and gives new connections to the nodes that said
     200 in the last round; to all if none did, as balancers do."""
 
     def __init__(self, lab: Lab, family: int) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.lab = lab
         self.family = family
         self.rounds = 0
         self.seen: collections.Counter = collections.Counter()
         self.healthy = tuple(NODES)
         self._turn = itertools.count()
-        self._end = threading.Event()
 
     def says_200(self, node: str) -> bool:
         answer = http_get(self.lab.client, NODES[node][self.family], CHECK_PORT)
         return answer is not None and answer[0] == 200
 
     def run(self) -> None:
-        while not self._end.wait(POLL):
+        while not self.ended.wait(POLL):
             good = tuple(node for node in NODES if self.says_200(node))
             self.healthy = good or tuple(NODES)
             self.seen[good] += 1
@@ -125,16 +125,12 @@ class Balancer(threading.Thread):
         until = self.rounds + number + 1  # one may be half through
         wait_for(lambda: self.rounds >= until, "the balancer has asked")
 
-    def stop(self) -> None:
-        self._end.set()
-        self.join()
 
-
-class Stream(threading.Thread):
+class Stream(Background):
     """New connections to one address, or flows of UDP; each is asked once and nothing is tried again."""
 
     def __init__(self, lab: Lab, where: Namespace, address: str, protocol: str, balancer: Balancer | None) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.lab = lab
         self.where = where
         self.target = address, 80, protocol
@@ -142,10 +138,9 @@ class Stream(threading.Thread):
         self.answers: collections.Counter = collections.Counter()
         self.bad: list[str] = []
         self.pods: set[str] = set()  # which may answer at all
-        self._end = threading.Event()
 
     def run(self) -> None:
-        while not self._end.wait(INTERVAL):
+        while not self.ended.wait(INTERVAL):
             node = self.balancer.choose() if self.balancer else None
             answer = self.ask(node)
             self.answers[answer] += 1
@@ -158,10 +153,6 @@ class Stream(threading.Thread):
                 return ask_on(sock)
         except OSError as error:
             return describe(error)
-
-    def stop(self) -> None:
-        self._end.set()
-        self.join()
 
 
 @dataclasses.dataclass(eq=False)

@@ -6,12 +6,12 @@ lengthen that.
 """
 
 import pathlib
-import threading
 import time
 
 import pytest
 
 import objects
+from background import Background
 from daemon import HEALTH_PORT, Daemon, http_get, wait_for
 from objects import Port
 from scenario import Web
@@ -26,14 +26,13 @@ def cpu_seconds(daemon: Daemon) -> float:
     return int(pathlib.Path(f"/proc/{daemon.process.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
-class Probe(threading.Thread):
+class Probe(Background):
     """Asks for /livez all the time."""
 
     def __init__(self, daemon: Daemon) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.probed = daemon
         self.longest, self.asked = 0.0, 0
-        self.ended = threading.Event()
 
     def run(self) -> None:
         while not self.ended.wait(0.002):
@@ -79,8 +78,7 @@ class World:
             idle = idle + 1 if cpu_seconds(self.proxy.daemon) - before < 0.03 else 0
 
     def check(self) -> None:
-        self.probe.ended.set()
-        self.probe.join()
+        self.probe.stop()
         print(f"/livez waits {self.probe.longest:.3f} s, others {max(self.waits):.3f}, {len(self.waits)} changes")
         assert self.probe.asked > len(self.waits) > 3
         assert self.probe.longest < MOST_SECONDS
@@ -171,11 +169,8 @@ def test_a_start_with_very_many_addresses(proxy):
         if table == "missing":
             proxy.daemon.namespace.run(proxy.daemon.namespace.nft, "delete table ip kube-nftd")
         proxy.daemon.launch()
-        probe = Probe(proxy.daemon)
-        probe.start()
-        proxy.daemon.wait_programmed()
-        probe.ended.set()
-        probe.join()
+        with Probe(proxy.daemon) as probe:
+            proxy.daemon.wait_programmed()
         print(f"the table is {table}: /livez waits {probe.longest:.3f} s, {probe.asked} probes")
         assert web.ask() == "a"
         assert probe.asked > 10
