@@ -275,9 +275,6 @@ struct slice_ports endpoint_slice_ports(const struct endpoint_slice *slice, cons
 /** Whether both have equal ports. */
 bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 
-/** Whether @slice has a port of that name, protocol and number. */
-bool endpoint_slice_has_port(const struct endpoint_slice *slice, const struct slice_port *port);
-
 /** Frees what @object owns and zeroes it. */
 void object_clear(struct object *object);
 

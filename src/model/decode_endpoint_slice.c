@@ -250,12 +250,6 @@ static size_t place_of_port(const struct endpoint_slice *slice, const struct sli
     return low;
 }
 
-bool endpoint_slice_has_port(const struct endpoint_slice *slice, const struct slice_port *port)
-{
-    size_t place = place_of_port(slice, port);
-    return place < slice->ports.n && compare_slice_ports(&slice->ports.v[place], port) == 0;
-}
-
 struct slice_ports endpoint_slice_ports(const struct endpoint_slice *slice, const char *name,
                                         uint8_t protocol)
 {
