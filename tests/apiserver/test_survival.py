@@ -15,7 +15,8 @@ import pytest
 import apiserver
 import encoding
 import side_by_side
-from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, status, table
+from harness import (Daemon, endpoint_slice, figures, node, own_network, prove_watches, rejected, service, status,
+                     table)
 from relay import Relay
 from traffic import EchoServer, Probe, ask
 
@@ -69,20 +70,7 @@ class World:
         return {kind: now[name, kind] for kind in kinds}
 
     def prove(self):
-        """Waits until watches of all kinds are open and the daemon got something by each: a watch that
-        ends in its first second without that is not worth opening again at once."""
-        server = self.server
-        server.wait(lambda: {plural_of(watch) for watch in self.watches()} >= set(KINDS), LONG)
-        version = {watch: watch.sent for watch in self.watches()}
-        server.advance()
-        server.bookmark()
-        server.wait(lambda: all(watch.sent > sent for watch, sent in version.items()
-                                if watch in self.watches()), LONG)
-        time.sleep(0.2)
-
-    def watches(self):
-        """Those that can bring something."""
-        return [watch for watch in tuple(self.server.api.watches) if not watch.exchange.connection.closing]
+        prove_watches(self.server, LONG)
 
     def grown(self, before, name, by=1, kinds=MAIN):
         """Waits until the counter @name is @by more than @before for each of @kinds."""
@@ -90,10 +78,6 @@ class World:
             now = self.counted(name, kinds)
             return all(now[kind] >= before[kind] + by for kind in kinds)
         self.server.wait(reached, LONG)
-
-
-def plural_of(watch):
-    return watch.exchange.request.path.split("/")[-1]
 
 
 def wanted(store):
