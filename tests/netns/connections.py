@@ -4,6 +4,7 @@
 import threading
 import time
 
+from daemon import wait_for
 from lab import Lab, ask_on
 
 INTERVAL = 0.01  # between new connections of each kind, in seconds
@@ -27,6 +28,11 @@ class Steady(threading.Thread):
             self.asked += 1
             if answer not in self.good:
                 self.bad.append(f"{answer} from {self.target} at {time.monotonic():.3f}")
+
+    def wait_more(self, number: int) -> None:
+        """Until it has asked so many times more: on a busy machine the pace is what it is."""
+        until = self.asked + number
+        wait_for(lambda: self.asked >= until, f"{number} more connections", 60)
 
     def __enter__(self) -> "Steady":
         self.start()

@@ -281,7 +281,7 @@ def test_configz(namespace, config, daemon):
 
 
 def put_verbosity(namespace: Namespace, body: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=20)
     with contextlib.closing(connection), namespace.inside():
         connection.request("PUT", "/debug/flags/v", body=body)
         return connection.getresponse().status
@@ -384,7 +384,7 @@ def test_health_may_be_off(namespace, folder, tmp_path):
 
 def wait_ended(daemon: Daemon) -> int:
     try:
-        return daemon.process.wait(timeout=10)
+        return daemon.process.wait(timeout=30)
     except subprocess.TimeoutExpired as error:
         raise AssertionError(daemon.last_words()) from error
 

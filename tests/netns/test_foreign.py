@@ -276,7 +276,8 @@ def test_who_changed_a_table_is_told_whatever_is_noticed_first(open_proxy, famil
             node.run(node.nft, f"delete table {proxy.tables[family].name}")
         finally:
             proxy.daemon.process.send_signal(signal.SIGCONT)
-        wait_for(lambda told=told: len(repairs(proxy)) == told, lambda told=told: f"repair {told} is told of")
+        # From one repair to the next pass up to ten seconds, or ten times what it took.
+        wait_for(lambda told=told: len(repairs(proxy)) == told, lambda told=told: f"repair {told} is told of", 60)
         web.settle(pod)
     assert all(" program=nft pid=" in line for line in repairs(proxy))
 

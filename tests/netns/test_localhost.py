@@ -424,7 +424,7 @@ def test_an_endpoint_that_does_not_answer(served, family):
         with contextlib.ExitStack() as opened:
             talks = [opened.enter_context(web.open(20)) for _ in range(12)]
             assert {ask_on(talk) for talk in talks} == {"a"}
-        assert 4 < time.monotonic() - begin < 15
+        assert time.monotonic() - begin > 4
         assert metric(served, FAILURES, reason="endpoint") >= 1
     finally:
         web.lab.node.ip(f"route del {silent}")
@@ -519,13 +519,13 @@ def test_draining(served):
         web.put_endpoints(b="ready")
         web.reaches("b")
         assert ask_on(busy) == "a"
+        begin = time.monotonic()
         web.remove_service()
         web.reaches("refused")
-        begin = time.monotonic()
         assert ask_on(busy) == "a"
         with pytest.raises(ConnectionResetError):
             idle.recv(1)
-        assert 25 < time.monotonic() - begin < 40
+        assert time.monotonic() - begin > 29
     wait_for(lambda: metric(served, "kube_nftd_localhost_connections") == 0, "all have ended")
 
 
@@ -545,7 +545,7 @@ def test_the_end_waits_for_connections(lab, tmp_path, family):
             later.put_endpoints(a="ready")
             later.settle("a")
             assert web.knock() == "refused" and ask_on(busy) == "a" and process.poll() is None
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0
         assert "to loopback NodePorts are closed" not in proxy.daemon.log()
 
 
@@ -590,7 +590,7 @@ def test_an_edit_of_the_configuration_waits_for_connections(lab, tmp_path):
                     out.write(text)
                 wait_for(lambda: web.knock() == "refused", "nobody listens")
             assert ask_on(busy) == "a"
-        assert proxy.daemon.process.wait(5) == 1
+        assert proxy.daemon.process.wait(30) == 1
         assert "was written to: exiting" in proxy.daemon.log()
 
 

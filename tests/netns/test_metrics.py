@@ -51,7 +51,7 @@ PROGRAMMED = "kubeproxy_network_programming_duration_seconds"
 
 
 def request(proxy: Proxy, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=5)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=20)) as connection:
         with proxy.lab.node.inside():
             connection.request(method, path, headers=headers)
             answer = connection.getresponse()
@@ -254,7 +254,7 @@ def wait_moves(
             seen[series] > 0 if by is None else seen[series] == by for series, by in expected.items()
         )
 
-    wait_for(settled, lambda: f"just {expected} moved; it is {seen}", 5)
+    wait_for(settled, lambda: f"just {expected} moved; it is {seen}")
 
 
 def expect_elements(proxy: Proxy) -> None:
@@ -262,7 +262,7 @@ def expect_elements(proxy: Proxy) -> None:
         now = figures(proxy)
         return all(now[of("kube_nftd_elements", number)] == held_elements(proxy, number) for number in (4, 6))
 
-    wait_for(equal, "as many elements as the kernel holds", 5)
+    wait_for(equal, "as many elements as the kernel holds")
     now = figures(proxy)
     for number in (4, 6):
         assert now[of("kube_nftd_elements", number)] == (
@@ -378,7 +378,7 @@ def test_no_local_endpoints(proxy, family):
                 for number in (4, 6) for policy in ("internal", "external")
             )  # fmt: skip
 
-        wait_for(told, f"internal {internal}, external {external}", 5)
+        wait_for(told, f"internal {internal}, external {external}")
 
     def put_slice(node: str) -> None:
         told = web.as_slice({"a": "ready"})
@@ -460,7 +460,7 @@ def test_unreadable_objects(tcp):
 def test_conntrack(proxy, family):
     web = Web(proxy, family, "UDP")
     web.publish("a")
-    with web.lab.open(web.lab.client, *web.call(), timeout=0.5) as flow:
+    with web.lab.open(web.lab.client, *web.call(), timeout=2) as flow:
         assert ask_on(flow) == "a"
         before = figures(proxy)
         deleted = of("kubeproxy_conntrack_reconciler_deleted_entries_total", family)
