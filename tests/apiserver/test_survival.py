@@ -262,9 +262,8 @@ def rolling_restart(world, how):
 
 def go_back(world, backup):
     """@backup is restored, None empties the store, and what comes next is below the versions of before."""
-    world.server.restore(backup)
-    world.server.put(node(), service("echo", *ECHO), endpoint_slice(ECHO_ENDPOINT, name="echo"),
-                     service("later", "10.96.0.12"), endpoint_slice("10.1.0.12", name="later"))
+    world.server.restore(backup, node(), service("echo", *ECHO), endpoint_slice(ECHO_ENDPOINT, name="echo"),
+                         service("later", "10.96.0.12"), endpoint_slice("10.1.0.12", name="later"))
 
 
 @contextlib.contextmanager
