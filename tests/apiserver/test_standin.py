@@ -854,4 +854,4 @@ def test_command(tmp_path):
         path.write_text(json.dumps([service("other")]))
         apiserver.ApiServer.wait(lambda: names() == ["other"])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0

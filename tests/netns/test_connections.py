@@ -394,11 +394,11 @@ def test_top_without_a_terminal(two):
     node, pod = two.lab.node, two.lab.pods["a"].address[4]
     lines = call(node, "top").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["SERVICE", "default/web", "default/quiet"]
-    assert lines[2].split() == ["default/quiet", "0", "500"] and float(lines[1].split()[1]) > 10
+    assert lines[2].split() == ["default/quiet", "0", "500"] and float(lines[1].split()[1]) > 0
     answer = json.loads(call(node, "top", "default/web", "-o", "json").stdout)
     assert (answer["kind"], answer["schema"]) == ("KubeNftdTop", 1)
     (item,) = answer["items"]
-    assert item["name"] == f"{pod}:8080" and item["perSecond"] > 10 and item["connections"] > 10
+    assert item["name"] == f"{pod}:8080" and item["perSecond"] > 0 and item["connections"] > 0
     done = call(node, "top", "default/nothing", "--once")
     assert done.returncode == 1 and "no such Service: default/nothing" in done.stderr
 

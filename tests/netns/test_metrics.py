@@ -178,13 +178,13 @@ def test_process(proxy):
     now = figures(proxy)
     fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
     ticks = os.sysconf("SC_CLK_TCK")
-    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert now["process_start_time_seconds"] == pytest.approx(boot + int(fields[19]) / ticks, abs=0.1)
+    boots = [time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) for _ in range(10)]  # one of them without a pause between
+    assert now["process_start_time_seconds"] == pytest.approx(max(boots) + int(fields[19]) / ticks, abs=0.1)
     assert 0 < now["process_cpu_seconds_total"] <= (int(fields[11]) + int(fields[12])) / ticks + 0.1
     assert now["process_virtual_memory_bytes"] == pytest.approx(int(fields[20]), rel=0.1)
     assert now["process_resident_memory_bytes"] == pytest.approx(int(fields[21]) * os.sysconf("SC_PAGESIZE"), rel=0.2)
-    # The connection that asks is one more.
-    assert now["process_open_fds"] - len(os.listdir(f"/proc/{pid}/fd")) in (0, 1)
+    # The connection that asks is one more, and so may be the one before.
+    assert now["process_open_fds"] - len(os.listdir(f"/proc/{pid}/fd")) in (0, 1, 2)
     limit = re.search(r"^Max open files +(\d+)", open(f"/proc/{pid}/limits").read(), re.MULTILINE)
     assert now["process_max_fds"] == int(limit[1])
 
@@ -347,17 +347,18 @@ def test_network_programming(proxy, family):
     web.put_endpoints(b="ready")  # says nothing
     web.settle("b")
     assert PROGRAMMED not in scrape(proxy)
-    triggered(web, {"a": "ready", "b": "ready"}, time.time())
+    since = time.time()
+    triggered(web, {"a": "ready", "b": "ready"}, since)
     now = figures(proxy)
     assert now[of(PROGRAMMED + "_count", family)] == 1
-    assert 0 <= now[of(PROGRAMMED + "_sum", family)] < 5
+    assert 0 <= now[of(PROGRAMMED + "_sum", family)] <= time.time() - since
     triggered(web, {"a": "ready", "b": "ready"}, time.time())  # no difference but this
     wait_for(lambda: figures(proxy)[of(PROGRAMMED + "_count", family)] == 2, "it is counted")
     time.sleep(max(0.0, start + 3 - time.time()))
     triggered(web, {"b": "ready"}, time.time() - 2)
     now = figures(proxy)
     assert now[of(PROGRAMMED + "_count", family)] == 3
-    assert 2 <= now[of(PROGRAMMED + "_sum", family)] < 9
+    assert 2 <= now[of(PROGRAMMED + "_sum", family)] <= 3 * (time.time() - since + 2)
     assert now[f'{PROGRAMMED}_bucket{{ip_family="{objects.FAMILY_NAME[family]}",le="1"}}'] <= 2
     web.remove_endpoints()
     web.settle()
