@@ -415,7 +415,7 @@ def test_plugins_are_refused(server, tmp_path, plugin):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(TWO_CONTEXTS.format(context="wrong", server=server, wrong=plugin + ": {command: x}"))
     daemon = Daemon(tmp_path, kubeconfig)
-    assert daemon.process.wait(10) == os.EX_CONFIG
+    assert daemon.process.wait(60) == os.EX_CONFIG
     line = daemon.log().splitlines()[-1]
     assert f"{kubeconfig}: users[0].user.{plugin}: " in line and "plugins are not supported: use tokenFile" in line
 
@@ -437,7 +437,7 @@ def test_a_kubeconfig_that_is_written_later(server, tmp_path):
     daemon = Daemon(tmp_path, tmp_path / "invalid")
     server.wait(lambda: daemon.lines("waiting for"))
     (tmp_path / "invalid").write_text("kind: Pod\n")
-    assert daemon.process.wait(10) == os.EX_CONFIG
+    assert daemon.process.wait(60) == os.EX_CONFIG
 
 
 @pytest.fixture(name="elsewhere")

@@ -60,7 +60,7 @@ def all_anew(server, plural=None, since=0):
 
 def counter(name, resource):
     """What /metrics says of it now."""
-    with urllib.request.urlopen(METRICS, timeout=5) as answer:
+    with urllib.request.urlopen(METRICS, timeout=20) as answer:
         page = answer.read().decode()
     [value] = re.findall(rf'^kube_nftd_{name}_total{{resource="{resource}[."].* (\d+)$', page, re.M)
     return int(value)
@@ -70,7 +70,7 @@ def programmed(name="web"):
     """The status of /programmed of a Service in the namespace shop, and the answer."""
     url = f"http://127.0.0.1:10249/programmed?namespace=shop&service={name}"
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=20) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
@@ -115,7 +115,7 @@ def test_programmed(server, start):
 
 def rest_client():
     """What /metrics says of requests: {(code, method): number}, and the number of timed ones by verb."""
-    with urllib.request.urlopen(METRICS, timeout=5) as answer:
+    with urllib.request.urlopen(METRICS, timeout=20) as answer:
         page = answer.read().decode()
     label = r'="([^"]*)"'
     counts = re.findall(rf"^rest_client_requests_total{{code{label},host{label},method{label}}} (\d+)$", page, re.M)
@@ -245,7 +245,7 @@ def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came)
         watching(server)
         server.wait(lambda: daemon.lines(f"listed resource=services objects=1 encoding={came}"))
         assert {request.headers["accept"] for request in server.requests} == {accept}
-        with urllib.request.urlopen(METRICS, timeout=5) as answer:
+        with urllib.request.urlopen(METRICS, timeout=20) as answer:
             page = answer.read().decode()
         assert re.findall(r'^kube_nftd_received_bytes_total\{encoding="(\w+)",resource="services"\} [1-9]', page,
                           re.MULTILINE) == [came]
