@@ -98,11 +98,15 @@ def test_a_health_check_node_port_that_is_taken(server, start):
     ("FailedToStartProxierHealthcheck", 10256, "failed to start proxy healthz on 127.0.0.1:10256: "),
     ("FailedToStartMetricServer", 10249, "starting metrics server on 127.0.0.1:10249 failed: ")])
 def test_an_own_address_that_is_taken(server, start, reason, port, note):
-    """With bindAddressHardFail, the event is there when the process has ended."""
+    """With bindAddressHardFail, the event is there when the process has ended, unless the server takes more than three
+    seconds for it: on a busy machine it may."""
+    def end():
+        assert start("--bind-address-hard-fail").process.wait(60) == 1
+        return server.events(reason)
+
     with taken("127.0.0.1", port):
-        daemon = start("--bind-address-hard-fail")
-        assert daemon.process.wait(60) == 1
-        [event] = server.events(reason)
+        event, *others = server.wait(end, 30)
+        assert not others
         assert (event["type"], event["action"]) == ("Warning", "StartKubeProxy")
         assert event["regarding"]["kind"] == "Node" and event["regarding"]["uid"] == "node-a"
         assert event["note"] == note + "Address already in use"
