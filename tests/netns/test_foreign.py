@@ -11,7 +11,7 @@ import pytest
 
 import objects
 from daemon import (
-    BINARY, CLASS, EXTERNAL, FAMILY_TABLE, LOCAL, PORT, Daemon, call, classid, environment, http_get,
+    BINARY, CLASS, EXTERNAL, FAMILY_TABLE, LOCAL, PORT, START_SECONDS, Daemon, call, classid, environment, http_get,
     sorted_elements, tables_exist, wait_for,
 )  # fmt: skip
 from lab import linux, writes_other_user_data
@@ -91,9 +91,10 @@ def test_the_next_daemon_waits_for_the_owner(proxy, tmp_path, family):
     with Traffic(proxy.lab, proxy.lab.client, *web.call()) as traffic, log.open("ab") as out:
         following.process = call_in_background(proxy.lab.node, flags, out)
         try:
-            wait_for(lambda: following.log().count("waiting for the table's owner to exit") == 2, "both families wait")
+            waits = "waiting for the table's owner to exit"
+            wait_for(lambda: following.log().count(waits) == 2, "both families wait", START_SECONDS)
             time.sleep(0.5)  # some more tries
-            assert following.log().count("waiting for the table's owner to exit") == 2
+            assert following.log().count(waits) == 2
             assert f"its netlink port, often its process ID, is {proxy.daemon.process.pid}" in following.log()
             proxy.daemon.stop()
             wait_for(lambda: following.log().count(" applied frontends=") == 2, "it took over")
@@ -392,7 +393,7 @@ def test_waiting_for_an_owner_is_no_repair(open_proxy, tmp_path):
     other = Daemon(node, proxy.manifests.folder, log)
     with log.open("ab") as out:
         other.process = call_in_background(node, flags, out)
-    wait_for(lambda: other.log().count(" applied frontends=") == 2, "the other one has the tables")
+    wait_for(lambda: other.log().count(" applied frontends=") == 2, "the other one has the tables", START_SECONDS)
     wait_for(lambda: proxy.daemon.log().count("waiting for the table's owner to exit") == 2, "this one waits")
     time.sleep(3)
     other.stop(signal.SIGKILL)
