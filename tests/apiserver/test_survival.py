@@ -449,10 +449,11 @@ def server_errors(world, status):
 
 def forbidden_at_the_start(world):
     server = world.server
-    server.forbid_for(3)
+    server.forbid_for(LONG)
     with world.run(wait=False):
-        server.wait(lambda: world.daemon.lines("cannot .*services.*403"), LONG)
+        server.wait(lambda: all(world.daemon.lines(f"cannot .*{kind}.*403") for kind in MAIN), LONG)
         assert table() == {}
+        server.forbid_for(0)
         world.settle()
         for kind in MAIN:
             assert len(world.daemon.lines(f"cannot .*{kind}.*403")) == 1
