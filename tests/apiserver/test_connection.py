@@ -120,7 +120,7 @@ def test_a_silent_peer_is_noticed_and_an_idle_one_is_not_mistaken(server, tmp_pa
         drop_silently(server, peer_port(server, watch.connection))
         start = time.monotonic()
         server.put(endpoint_slice("10.1.0.1"))
-        again = watched_again(server, "endpointslices", since, 30)
+        again = watched_again(server, "endpointslices", since, 60)
         assert time.monotonic() - start > 15  # by less, it was something else that told
         server.wait(lambda: table() == {WEB: ONE})
         assert server.requests[since + 1:] == [again] and again.watch  # after the check; the others live on
@@ -173,12 +173,12 @@ def test_a_silent_name_server_delays_no_end(server, tmp_path, certs):
     mounts = {f"/etc/{name}": tmp_path / name for name in ("resolv.conf", "nsswitch.conf")}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.9", 53))
-        silent.settimeout(10)
+        silent.settimeout(60)
         with Daemon(tmp_path, kubeconfig, mounts=mounts, environment=NO_PROXIES) as daemon:
             silent.recv(512)  # it asks, and will wait
             start = time.monotonic()
             assert daemon.stop() == 0
-            assert time.monotonic() - start < 5
+            assert time.monotonic() - start < 15  # and not twenty
 
 
 # Credentials on SIGHUP

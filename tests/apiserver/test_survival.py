@@ -392,7 +392,7 @@ def swallowed(world):
         relay.swallow()
         world.server.put(endpoint_slice("10.1.0.9"))
         start = time.monotonic()
-        world.server.wait(lambda: world.daemon.lines(f"does not answer; reconnecting in .* server={relay.url}"), 40)
+        world.server.wait(lambda: world.daemon.lines(f"does not answer; reconnecting in .* server={relay.url}"), LONG)
         assert "the API server has sent nothing for 3" in "".join(status()["problems"])
         assert not world.daemon.lines("reconnecting now")
         world.settle()
