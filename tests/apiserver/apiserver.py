@@ -216,9 +216,14 @@ class ApiServer:
     def backup(self):
         return self.call(self.store.backup)
 
-    def restore(self, backup=None):
-        """The store goes back to @backup, or is emptied; a server that is not stopped ends its watches."""
-        self.call(self.store.restore, backup)
+    def restore(self, backup=None, *objects):
+        """The store goes back to @backup, or is emptied, and gets @objects before anybody sees it; a server that is
+        not stopped ends its watches."""
+        def go_back():
+            self.store.restore(backup)
+            for obj in objects:
+                self.store.put(obj)
+        self.call(go_back)
         self.close_watches("clean")
 
     # Faults

@@ -23,7 +23,7 @@ def connect(server, alpn=None, client_cert=False):
         context.load_cert_chain(server.certs / "client.crt", server.certs / "client.key")
     if alpn:
         context.set_alpn_protocols(alpn)
-    plain = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=20)
     return context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 

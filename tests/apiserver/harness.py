@@ -4,6 +4,7 @@
 The daemon is $KUBE_NFTD, or build/kube-nftd of this tree.
 """
 
+import collections
 import contextlib
 import ctypes
 import http.client
@@ -121,18 +122,49 @@ class Daemon:
 
 def figures():
     """The daemon's counters of what came from the API server: {(name, resource): value}, the names
-    without kube_nftd_ and _total, the resources without their group."""
+    without kube_nftd_ and _total, the resources without their group; in whatever encoding."""
     with contextlib.closing(http.client.HTTPConnection(METRICS, timeout=20)) as connection:
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
-    found = re.findall(r'^kube_nftd_(\w+)_total\{resource="(\w+)[^}]*\} (\d+)', text, re.M)
-    return {(name, resource): int(value) for name, resource, value in found}
+    found = re.findall(r'^kube_nftd_(\w+)_total\{(?:encoding="\w+",)?resource="(\w+)[^}]*\} (\d+)', text, re.M)
+    counters = collections.Counter()
+    for name, resource, value in found:
+        counters[name, resource] += int(value)
+    return counters
 
 
 def status():
     with contextlib.closing(http.client.HTTPConnection(METRICS, timeout=20)) as connection:
         connection.request("GET", "/status")
         return json.load(connection.getresponse())
+
+
+def prove_watches(server, timeout=20.0):
+    """Waits until watches of all kinds are open and each has brought the daemon something: one that ends in its first
+    second without that is not worth opening again at once."""
+    told = before = None
+
+    def brought():
+        nonlocal told, before
+        watches = {id(watch): watch.exchange.request.path for watch in tuple(server.api.watches)
+                   if not watch.exchange.connection.closing}
+        if watches == told:
+            return all(value > before[counter] for counter, value in figures().items() if counter[0] == "received_bytes")
+        if len(set(watches.values())) == 4 and {it["state"] for it in status()["source"]["watches"]} == {"watching"}:
+            told, before = watches, figures()
+            server.advance()
+            server.bookmark()
+        return False
+
+    server.wait(brought, timeout)
+
+
+@contextlib.contextmanager
+def without_waiting(daemon):
+    """What happens inside is done without a wait before another try. On a busy machine the clock would not tell."""
+    before = len(daemon.log())
+    yield
+    assert "next try in" not in daemon.log()[before:]
 
 
 def encodings():

@@ -48,7 +48,9 @@ NEAREST = {"things": "servicecidrs", "nosuchthings": "servicecidrs", "endpoints"
            "readyz": "services"}
 JSON = [("Content-Type", "application/json")]
 SHUTDOWN = 0.1  # s from the last stream to the end of TCP; whoever writes before reading would miss the stream's end
-QUIET = 1.3  # s; a watch that brought nothing for a second is worth opening again (docs/behaviour.md 10.2 C)
+# s; a watch that brought nothing for a second is worth opening again (docs/behaviour.md 10.2 C), and the daemon counts from
+# when it reads that the watch is open.
+QUIET = 2.5
 
 
 @functools.cache

@@ -19,7 +19,8 @@ import pytest
 import answers
 import apiserver
 import pki
-from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, node, own_network, service, table)
+from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, node, own_network, prove_watches, service, table,
+                     without_waiting)
 
 WEB = ("10.96.0.10", "tcp", 80)
 ONE = {("10.1.0.1", 8080)}
@@ -53,8 +54,7 @@ def running(server, folder, kubeconfig, *flags, mounts=None, environment=None):
     environment = NO_PROXIES | (environment or {})
     with Daemon(folder, kubeconfig, *flags, mounts=mounts, environment=environment) as daemon:
         server.wait(lambda: table() == {WEB: TWO})
-        server.wait(lambda: len(server.open_watches()) == 4)
-        time.sleep(1.2)  # by then the watches are proven: one that ends is opened again at once
+        prove_watches(server)
         yield daemon
 
 
@@ -120,7 +120,7 @@ def test_a_silent_peer_is_noticed_and_an_idle_one_is_not_mistaken(server, tmp_pa
         drop_silently(server, peer_port(server, watch.connection))
         start = time.monotonic()
         server.put(endpoint_slice("10.1.0.1"))
-        again = watched_again(server, "endpointslices", since, 30)
+        again = watched_again(server, "endpointslices", since, 60)
         assert time.monotonic() - start > 15  # by less, it was something else that told
         server.wait(lambda: table() == {WEB: ONE})
         assert server.requests[since + 1:] == [again] and again.watch  # after the check; the others live on
@@ -135,9 +135,12 @@ def test_an_idle_daemon_sleeps(server, tmp_path):
         status = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text()
         return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
     with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig")) as daemon:
-        before = wakeups(daemon)
-        time.sleep(1)
-        assert wakeups(daemon) - before < 10
+        seconds = []
+        while not seconds or seconds[-1] >= 10 and len(seconds) < 5:  # what came with the start may still be under way
+            before = wakeups(daemon)
+            time.sleep(1)
+            seconds.append(wakeups(daemon) - before)
+        assert seconds[-1] < 10, seconds
 
 
 def test_a_reset_stream_is_an_answer(server, tmp_path, monkeypatch):
@@ -170,12 +173,12 @@ def test_a_silent_name_server_delays_no_end(server, tmp_path, certs):
     mounts = {f"/etc/{name}": tmp_path / name for name in ("resolv.conf", "nsswitch.conf")}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.9", 53))
-        silent.settimeout(10)
+        silent.settimeout(60)
         with Daemon(tmp_path, kubeconfig, mounts=mounts, environment=NO_PROXIES) as daemon:
             silent.recv(512)  # it asks, and will wait
             start = time.monotonic()
             assert daemon.stop() == 0
-            assert time.monotonic() - start < 5
+            assert time.monotonic() - start < 15  # and not twenty
 
 
 # Credentials on SIGHUP
@@ -207,8 +210,8 @@ def test_goaway_by_a_401_ends_nothing_else(server, tmp_path):
         since = end_watch(server, "endpointslices", "services")
         server.wait(lambda: len([r for r in server.requests[since:] if r.status == 401]) >= 2)
         token.write_text("new-token")
-        watch = watched_again(server, "endpointslices", since, 4)
-        watched_again(server, "services", since, 4)
+        watch = watched_again(server, "endpointslices", since)
+        watched_again(server, "services", since)
         others = [request for request in before if plural(request) in ("nodes", "servicecidrs")]
         assert [request.done for request in others] == [False, False]
         assert {plural(request) for request in server.requests[since:]} == {"endpointslices", "services"}
@@ -217,7 +220,7 @@ def test_goaway_by_a_401_ends_nothing_else(server, tmp_path):
 
 
 def test_goaway_and_the_end_of_a_watch_together(server, tmp_path):
-    with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig")):
+    with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig")) as daemon:
         [connection] = server.connections
         watch = watch_of(server, "endpointslices")
         since = len(server.requests)
@@ -225,23 +228,24 @@ def test_goaway_and_the_end_of_a_watch_together(server, tmp_path):
         def both():
             connection.goodbye()
             watch.queue.put_nowait(answers.Api.END)
-        server.call(both)
-        assert watched_again(server, "endpointslices", since, 0.7).connection != connection.number
+        with without_waiting(daemon):
+            server.call(both)
+            assert watched_again(server, "endpointslices", since).connection != connection.number
         assert len(server.requests) == since + 2  # the check, the watch
         change_arrives(server)
 
 
 def test_a_request_that_crosses_a_goaway_is_sent_again(server, tmp_path):
     """It went out before GOAWAY came, and the server does not answer it."""
-    with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig")):
+    with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig")) as daemon, without_waiting(daemon):
         [connection] = server.connections
         connection.last = connection.h2.highest_inbound_stream_id  # what comes later gets no answer
         since = end_watch(server, "endpointslices")
-        time.sleep(0.5)
+        server.wait(lambda: connection.h2.highest_inbound_stream_id > connection.last)
         assert len(server.requests) == since and not connection.closing
         goaway = hyperframe.frame.GoAwayFrame(0, last_stream_id=connection.last).serialize()
         server.call(connection.writer.write, goaway)
-        assert watched_again(server, "endpointslices", since, 1).connection != connection.number
+        assert watched_again(server, "endpointslices", since).connection != connection.number
         assert len(server.requests) == since + 2  # the check, the watch
         change_arrives(server)
 
@@ -272,7 +276,7 @@ def test_a_new_client_certificate_counts_for_the_next_request(server, tmp_path, 
         server.wait(lambda: daemon.lines("endpointslices.*cannot use the client certificate and its key"))
         assert len(server.requests) == since
         replace(certs / "next.key", tmp_path / "mine.key")
-        assert watched_again(server, "endpointslices", since, 8).client_cert == "system:next"
+        assert watched_again(server, "endpointslices", since).client_cert == "system:next"
         assert not any(request.done for request in before if plural(request) != "endpointslices")
         assert not server.lists(since=since)
         change_arrives(server)
@@ -290,8 +294,9 @@ def test_both_halves_may_be_in_one_file(server, tmp_path, certs):
     with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig", user=files)) as daemon:
         (tmp_path / "link.new").symlink_to("next.pem")
         os.replace(tmp_path / "link.new", link)
-        since = end_watch(server, "endpointslices")
-        assert watched_again(server, "endpointslices", since, 0.7).client_cert == "system:next"
+        with without_waiting(daemon):
+            since = end_watch(server, "endpointslices")
+            assert watched_again(server, "endpointslices", since).client_cert == "system:next"
         assert not daemon.lines(" (warn|error) ")
 
 
@@ -306,11 +311,10 @@ def test_a_broken_certificate_leaves_the_last_good_one(server, tmp_path, certs):
                 (tmp_path / "mine.crt").unlink()
             else:
                 (tmp_path / "mine.crt").write_text(broken)
-            since = end_watch(server, "endpointslices")
-            assert watched_again(server, "endpointslices", since, 0.7).client_cert == apiserver.USER
-            server.advance()
-            server.bookmark()  # it brought something, and will be opened again at once
-            time.sleep(0.2)
+            with without_waiting(daemon):
+                since = end_watch(server, "endpointslices")
+                assert watched_again(server, "endpointslices", since).client_cert == apiserver.USER
+            prove_watches(server)
         [line] = daemon.lines("the last good client certificate stays in use")
         assert "mine.crt is cut off" in line
 
@@ -327,8 +331,9 @@ def test_a_new_ca_counts_for_the_next_connection(server, tmp_path, certs):
         both = tmp_path / "both.crt"
         both.write_text((certs / "ca.crt").read_text() + (new / "ca.crt").read_text())
         replace(both, ca)
-        since = end_watch(server, "endpointslices")
-        watch = watched_again(server, "endpointslices", since, 0.7)
+        with without_waiting(daemon):
+            since = end_watch(server, "endpointslices")
+            watch = watched_again(server, "endpointslices", since)
         assert watch.connection != before[0].connection  # what is trusted is another thing now
         assert sum(request.done for request in before) == 1
         server.stop()
@@ -337,14 +342,12 @@ def test_a_new_ca_counts_for_the_next_connection(server, tmp_path, certs):
         server.start()
         server.wait(lambda: len(server.open_watches(since)) == 4)
         replace(certs / "ca.crt", ca)  # a step back: the server is not trusted now
-        server.advance()
-        server.bookmark()
-        time.sleep(0.2)
+        prove_watches(server)
         since = end_watch(server, "endpointslices")
         server.wait(lambda: daemon.lines("endpointslices.*certificate"))
         assert len(server.requests) == since
         replace(new / "ca.crt", ca)
-        watched_again(server, "endpointslices", since, 8)
+        watched_again(server, "endpointslices", since)
         assert not server.lists(since=since)
         change_arrives(server)
 
@@ -412,7 +415,7 @@ def test_plugins_are_refused(server, tmp_path, plugin):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(TWO_CONTEXTS.format(context="wrong", server=server, wrong=plugin + ": {command: x}"))
     daemon = Daemon(tmp_path, kubeconfig)
-    assert daemon.process.wait(10) == os.EX_CONFIG
+    assert daemon.process.wait(60) == os.EX_CONFIG
     line = daemon.log().splitlines()[-1]
     assert f"{kubeconfig}: users[0].user.{plugin}: " in line and "plugins are not supported: use tokenFile" in line
 
@@ -434,7 +437,7 @@ def test_a_kubeconfig_that_is_written_later(server, tmp_path):
     daemon = Daemon(tmp_path, tmp_path / "invalid")
     server.wait(lambda: daemon.lines("waiting for"))
     (tmp_path / "invalid").write_text("kind: Pod\n")
-    assert daemon.process.wait(10) == os.EX_CONFIG
+    assert daemon.process.wait(60) == os.EX_CONFIG
 
 
 @pytest.fixture(name="elsewhere")
@@ -626,17 +629,19 @@ def test_servers_that_go_one_by_one(servers, tmp_path):
             host = host_of(server, server.open_watches()[0])
             left.remove(host)
             since = len(server.requests)
-            server.stop_host(host)
-            server.wait(lambda: len(server.open_watches(since)) == 4, 0.7)  # below the shortest back-off
+            with without_waiting(daemon):
+                server.stop_host(host)
+                server.wait(lambda: len(server.open_watches(since)) == 4)
             assert host_of(server, server.open_watches(since)[0]) in left
             assert not server.lists(since=since)
-            time.sleep(1.2)
+            prove_watches(server)
         change_arrives(server)
         for host in set(HOSTS) - set(left):  # and back to one that was away
             server.start_host(host)
         since = len(server.requests)
-        server.stop_host(left[0])
-        server.wait(lambda: len(server.open_watches(since)) == 4, 0.7)
+        with without_waiting(daemon):
+            server.stop_host(left[0])
+            server.wait(lambda: len(server.open_watches(since)) == 4)
         assert not daemon.lines(" (warn|error) ")
 
 

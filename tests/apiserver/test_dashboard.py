@@ -19,7 +19,7 @@ SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? \S+$", re.MULTILINE)
 def samples():
     """{name of a metric: the labels that one of its samples has}"""
     found = dict(OF_PROMETHEUS)
-    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=20) as answer:
         for name, labels in SAMPLE.findall(answer.read().decode()):
             found[name] = set(re.findall(r'([a-z_]+)="', labels)) | OF_PROMETHEUS["up"]
     return found

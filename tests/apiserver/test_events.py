@@ -28,14 +28,14 @@ def make_start(server, tmp_path):
 
 
 def counted(result):
-    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=20) as answer:
         page = answer.read().decode()
     [value] = re.findall(rf'^kube_nftd_events_total{{result="{result}"}} (\d+)$', page, re.M)
     return int(value)
 
 
-def one_event(server, reason, timeout=8):
-    server.wait(lambda: server.events(reason), timeout)
+def one_event(server, reason):
+    server.wait(lambda: server.events(reason))
     [event] = server.events(reason)
     return event
 
@@ -98,11 +98,15 @@ def test_a_health_check_node_port_that_is_taken(server, start):
     ("FailedToStartProxierHealthcheck", 10256, "failed to start proxy healthz on 127.0.0.1:10256: "),
     ("FailedToStartMetricServer", 10249, "starting metrics server on 127.0.0.1:10249 failed: ")])
 def test_an_own_address_that_is_taken(server, start, reason, port, note):
-    """With bindAddressHardFail, the event is there when the process has ended."""
+    """With bindAddressHardFail, the event is there when the process has ended, unless the server takes more than three
+    seconds for it: on a busy machine it may."""
+    def end():
+        assert start("--bind-address-hard-fail").process.wait(60) == 1
+        return server.events(reason)
+
     with taken("127.0.0.1", port):
-        daemon = start("--bind-address-hard-fail")
-        assert daemon.process.wait(10) == 1
-        [event] = server.events(reason)
+        event, *others = server.wait(end, 30)
+        assert not others
         assert (event["type"], event["action"]) == ("Warning", "StartKubeProxy")
         assert event["regarding"]["kind"] == "Node" and event["regarding"]["uid"] == "node-a"
         assert event["note"] == note + "Address already in use"
@@ -115,7 +119,7 @@ def test_bind_address_hard_fail_does_not_wait_for_a_server_that_is_away(server, 
     server.stop()
     with taken("127.0.0.1", 10256):
         daemon = start("--bind-address-hard-fail")
-        assert daemon.process.wait(10) == 1
+        assert daemon.process.wait(60) == 1
 
 
 def test_a_bad_object(server, start):
@@ -157,7 +161,7 @@ def test_a_frontend_claimed_twice_and_taken_over(server, start):
 
 
 def service_addresses():
-    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=20) as answer:
         page = answer.read().decode()
     [value] = re.findall(r"^kube_nftd_endpoints_at_service_addresses (\d+)$", page, re.M)
     return int(value)

@@ -20,7 +20,7 @@ import attacks
 import protobuf_attacks
 import side_by_side
 from encoding import Json, Protobuf
-from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, table
+from harness import Daemon, endpoint_slice, figures, node, own_network, prove_watches, rejected, service, table
 from hostile import HostileServer
 from traffic import EchoServer, Probe
 
@@ -147,10 +147,8 @@ def settled_daemon(server, folder):
     """The daemon, its watches open, and a client of its table that must not notice a thing."""
     kubeconfig = server.kubeconfig(folder / "kubeconfig")
     with Daemon(folder, kubeconfig, environment=small_quarantine()) as daemon:
-        server.wait(lambda: len(table()) == 2 and len(server.open_watches()) == 4, LONG)
-        server.advance()
-        server.bookmark()
-        time.sleep(0.3)
+        server.wait(lambda: len(table()) == 2, LONG)
+        prove_watches(server, LONG)
         with Probe(*ECHO):
             yield daemon
             assert daemon.alive()

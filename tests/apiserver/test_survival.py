@@ -15,7 +15,8 @@ import pytest
 import apiserver
 import encoding
 import side_by_side
-from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, status, table
+from harness import (Daemon, endpoint_slice, figures, node, own_network, prove_watches, rejected, service, status,
+                     table)
 from relay import Relay
 from traffic import EchoServer, Probe, ask
 
@@ -69,20 +70,7 @@ class World:
         return {kind: now[name, kind] for kind in kinds}
 
     def prove(self):
-        """Waits until watches of all kinds are open and the daemon got something by each: a watch that
-        ends in its first second without that is not worth opening again at once."""
-        server = self.server
-        server.wait(lambda: {plural_of(watch) for watch in self.watches()} >= set(KINDS), LONG)
-        version = {watch: watch.sent for watch in self.watches()}
-        server.advance()
-        server.bookmark()
-        server.wait(lambda: all(watch.sent > sent for watch, sent in version.items()
-                                if watch in self.watches()), LONG)
-        time.sleep(0.2)
-
-    def watches(self):
-        """Those that can bring something."""
-        return [watch for watch in tuple(self.server.api.watches) if not watch.exchange.connection.closing]
+        prove_watches(self.server, LONG)
 
     def grown(self, before, name, by=1, kinds=MAIN):
         """Waits until the counter @name is @by more than @before for each of @kinds."""
@@ -90,10 +78,6 @@ class World:
             now = self.counted(name, kinds)
             return all(now[kind] >= before[kind] + by for kind in kinds)
         self.server.wait(reached, LONG)
-
-
-def plural_of(watch):
-    return watch.exchange.request.path.split("/")[-1]
 
 
 def wanted(store):
@@ -278,9 +262,8 @@ def rolling_restart(world, how):
 
 def go_back(world, backup):
     """@backup is restored, None empties the store, and what comes next is below the versions of before."""
-    world.server.restore(backup)
-    world.server.put(node(), service("echo", *ECHO), endpoint_slice(ECHO_ENDPOINT, name="echo"),
-                     service("later", "10.96.0.12"), endpoint_slice("10.1.0.12", name="later"))
+    world.server.restore(backup, node(), service("echo", *ECHO), endpoint_slice(ECHO_ENDPOINT, name="echo"),
+                         service("later", "10.96.0.12"), endpoint_slice("10.1.0.12", name="later"))
 
 
 @contextlib.contextmanager
@@ -409,7 +392,7 @@ def swallowed(world):
         relay.swallow()
         world.server.put(endpoint_slice("10.1.0.9"))
         start = time.monotonic()
-        world.server.wait(lambda: world.daemon.lines(f"does not answer; reconnecting in .* server={relay.url}"), 40)
+        world.server.wait(lambda: world.daemon.lines(f"does not answer; reconnecting in .* server={relay.url}"), LONG)
         assert "the API server has sent nothing for 3" in "".join(status()["problems"])
         assert not world.daemon.lines("reconnecting now")
         world.settle()
@@ -466,10 +449,11 @@ def server_errors(world, status):
 
 def forbidden_at_the_start(world):
     server = world.server
-    server.forbid_for(3)
+    server.forbid_for(LONG)
     with world.run(wait=False):
-        server.wait(lambda: world.daemon.lines("cannot .*services.*403"), LONG)
+        server.wait(lambda: all(world.daemon.lines(f"cannot .*{kind}.*403") for kind in MAIN), LONG)
         assert table() == {}
+        server.forbid_for(0)
         world.settle()
         for kind in MAIN:
             assert len(world.daemon.lines(f"cannot .*{kind}.*403")) == 1

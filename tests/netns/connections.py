@@ -4,6 +4,7 @@
 import time
 
 from background import Background
+from daemon import wait_for
 from lab import Lab, ask_on
 
 INTERVAL = 0.01  # between new connections of each kind, in seconds
@@ -26,6 +27,11 @@ class Steady(Background):
             self.asked += 1
             if answer not in self.good:
                 self.bad.append(f"{answer} from {self.target} at {time.monotonic():.3f}")
+
+    def wait_more(self, number: int) -> None:
+        """Until it has asked so many times more: on a busy machine the pace is what it is."""
+        until = self.asked + number
+        wait_for(lambda: self.asked >= until, f"{number} more connections", 60)
 
 
 class Kept:

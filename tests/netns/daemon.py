@@ -55,7 +55,7 @@ def wait_for(
 
 def http_get(namespace: Namespace, host: str, port: int, path: str = "/"):
     """(status, headers, body), or None if nothing listens (any more)."""
-    connection = http.client.HTTPConnection(host, port, timeout=5)
+    connection = http.client.HTTPConnection(host, port, timeout=20)
     try:
         with namespace.inside():
             connection.request("GET", path)

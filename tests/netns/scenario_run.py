@@ -27,8 +27,7 @@ MOST_QUESTIONS = 120  # one of three backends that never answers: once in 10^20 
 STICKY_QUESTIONS = 8
 ANSWER_TIMEOUT = 2.5  # longer than it takes TCP to send its first packet again
 DROP_TIMEOUT = 0.3
-FLOW_TIMEOUT = 0.5
-EVENTUALLY = 5
+EVENTUALLY = 20
 
 # What is left when all objects are gone. affinity keeps its records until their time is over.
 EMPTIED = (
@@ -181,7 +180,6 @@ class Run:
         target = self.places.target(flow["to"])
         where = self.places.namespace(flow["from"])
         self.flows[name] = self.lab.open(where, *target, self.places.protocol, ANSWER_TIMEOUT)
-        self.flows[name].settimeout(FLOW_TIMEOUT)
 
 
 class Call:
@@ -286,8 +284,10 @@ class FlowCall(Call):
         return f"on flow {self.probe['flow']}"
 
     def problem(self) -> str | None:
-        answer = hail_on(self.run.flows[self.probe["flow"]])
+        flow = self.run.flows[self.probe["flow"]]
         wanted = [self.reach] if isinstance(self.reach, str) else self.reach
+        flow.settimeout(DROP_TIMEOUT if wanted == ["dropped"] else ANSWER_TIMEOUT)
+        answer = hail_on(flow)
         name = "dropped" if answer.name == "timeout" else answer.name
         right = name in wanted and self.source_is_right(answer)
         return None if right else self.told({name: 1}, f"it saw {answer.seen}" if answer.seen else "")

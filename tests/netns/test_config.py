@@ -16,7 +16,7 @@ import subprocess
 import pytest
 
 import objects
-from daemon import BINARY, HEALTH_PORT, Daemon, Table, call, http_get, mapped, tables_exist, wait_for
+from daemon import BINARY, HEALTH_PORT, START_SECONDS, Daemon, Table, call, http_get, mapped, tables_exist, wait_for
 from lab import Namespace
 
 METRICS_PORT = 10249
@@ -281,7 +281,7 @@ def test_configz(namespace, config, daemon):
 
 
 def put_verbosity(namespace: Namespace, body: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=20)
     with contextlib.closing(connection), namespace.inside():
         connection.request("PUT", "/debug/flags/v", body=body)
         return connection.getresponse().status
@@ -365,14 +365,14 @@ def test_a_port_in_use(namespace, folder, config, daemon, port, hard):
             assert f"127.0.0.1:{port}, and bindAddressHardFail is set" in done.stderr.splitlines()[-1]
             assert namespace.run("nft", "list", "tables").stdout == ""
         else:
-            daemon.wait_programmed = lambda: wait_for(lambda: tables_exist(namespace), "the tables are there")
+            daemon.wait_programmed = lambda: wait_for(lambda: tables_exist(namespace), "the tables are there", START_SECONDS)
             daemon.start()
             assert daemon.running()
 
 
 def test_health_may_be_off(namespace, folder, tmp_path):
     daemon = Daemon(namespace, folder, tmp_path / "log", ["--healthz-port", "0"])
-    daemon.wait_programmed = lambda: wait_for(lambda: tables_exist(namespace), "the tables are there")
+    daemon.wait_programmed = lambda: wait_for(lambda: tables_exist(namespace), "the tables are there", START_SECONDS)
     daemon.start()
     assert http_get(namespace, "127.0.0.1", HEALTH_PORT, "/livez") is None
     assert http_get(namespace, "127.0.0.1", METRICS_PORT, "/healthz")[0] == 200
@@ -384,7 +384,7 @@ def test_health_may_be_off(namespace, folder, tmp_path):
 
 def wait_ended(daemon: Daemon) -> int:
     try:
-        return daemon.process.wait(timeout=10)
+        return daemon.process.wait(timeout=30)
     except subprocess.TimeoutExpired as error:
         raise AssertionError(daemon.last_words()) from error
 

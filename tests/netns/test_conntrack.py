@@ -19,7 +19,7 @@ def udp(proxy, family) -> Web:
 
 
 def open_flows(web: Web, number: int, held: contextlib.ExitStack) -> list:
-    flows = [web.lab.open(web.lab.client, *web.call(), timeout=0.5) for _ in range(number)]
+    flows = [web.lab.open(web.lab.client, *web.call(), timeout=2) for _ in range(number)]
     for flow in flows:
         held.enter_context(flow)
     return flows
@@ -75,7 +75,7 @@ def test_a_restart_alone_moves_nothing(udp):
 
 def test_an_answer_on_its_way_keeps_no_flow_from_the_service(udp):
     """A client spoke to the address before there was a service. Its entry goes, and then comes the answer."""
-    with udp.lab.open(udp.lab.pods["d"].namespace, *udp.call(), timeout=0.5) as flow:
+    with udp.lab.open(udp.lab.pods["d"].namespace, *udp.call(), timeout=2) as flow:
         assert ask_on(flow) == "outside"
         with udp.lab.server("outside").paused():
             flow.send(b"who?")

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import objects
-from daemon import BINARY, Frontend, call, environment, http_get, wait_for
+from daemon import BINARY, START_SECONDS, Frontend, call, environment, http_get, wait_for
 from lab import NODE_ADDRESS, OTHER_NODE_NAME
 from scenario import Proxy, Web, table_of_another
 from terminal import on_terminal
@@ -368,7 +368,7 @@ def test_the_age_of_an_error(lab, tmp_path):
     try:
         age = r"services: cannot (list|watch) services: .* \((\d+) s ago, (next try in \d+ s|it is being tried again)\)"
         found = lambda: [re.match(age, it) for it in json.loads(call(namespace, "status", "-o", "json").stdout or "{}").get("problems", [])]  # noqa: E731
-        wait_for(lambda: any(found()), lambda: call(namespace, "status").stdout)
+        wait_for(lambda: any(found()), lambda: call(namespace, "status").stdout, START_SECONDS)
     finally:
         process.terminate()
         process.wait()

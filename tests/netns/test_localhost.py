@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+import typing
 
 import pytest
 
@@ -340,26 +341,20 @@ def test_slow_readers(served, family):
     other.publish("b")
     with served_by(web, serve), web.open() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        wait_until_steady(lambda: sent[0])
-        before, cpu = sent[0], cpu_seconds(served)
-        time.sleep(1)
+        wait_for(lambda: rests_for_a_second(served, lambda: sent[0]), "it stops", 30)
+        before = sent[0]
         other.reaches("b")
         assert sent[0] == before
-        assert cpu_seconds(served) - cpu < 0.3
         n = 0
         while n < before + (1 << 20):  # it goes on
             n += len(sock.recv(1 << 20))
 
 
-def wait_until_steady(value) -> None:
-    held = [-1]
-
-    def same() -> bool:
-        before, held[0] = held[0], value()
-        time.sleep(0.3)
-        return before == held[0] > 0
-
-    wait_for(same, "it stops", 20)
+def rests_for_a_second(proxy: Proxy, value: typing.Callable[[], int]) -> bool:
+    """Whether a value above 0 stays the same, and the daemon uses next to no CPU time."""
+    before, cpu = value(), cpu_seconds(proxy)
+    time.sleep(1)
+    return value() == before > 0 and cpu_seconds(proxy) - cpu < 0.3
 
 
 def cpu_seconds(proxy: Proxy) -> float:
@@ -444,7 +439,7 @@ def test_an_endpoint_that_does_not_answer(served, family):
         with contextlib.ExitStack() as opened:
             talks = [opened.enter_context(web.open(20)) for _ in range(12)]
             assert {ask_on(talk) for talk in talks} == {"a"}
-        assert 4 < time.monotonic() - begin < 15
+        assert time.monotonic() - begin > 4
         assert metric(served, FAILURES, reason="endpoint") >= 1
     finally:
         web.lab.node.ip(f"route del {silent}")
@@ -539,13 +534,13 @@ def test_draining(served):
         web.put_endpoints(b="ready")
         web.reaches("b")
         assert ask_on(busy) == "a"
+        begin = time.monotonic()
         web.remove_service()
         web.reaches("refused")
-        begin = time.monotonic()
         assert ask_on(busy) == "a"
         with pytest.raises(ConnectionResetError):
             idle.recv(1)
-        assert 25 < time.monotonic() - begin < 40
+        assert time.monotonic() - begin > 29
     wait_for(lambda: metric(served, "kube_nftd_localhost_connections") == 0, "all have ended")
 
 
@@ -565,7 +560,7 @@ def test_the_end_waits_for_connections(lab, tmp_path, family):
             later.put_endpoints(a="ready")
             later.settle("a")
             assert web.knock() == "refused" and ask_on(busy) == "a" and process.poll() is None
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0
         assert "to loopback NodePorts are closed" not in proxy.daemon.log()
 
 
@@ -610,7 +605,7 @@ def test_an_edit_of_the_configuration_waits_for_connections(lab, tmp_path):
                     out.write(text)
                 wait_for(lambda: web.knock() == "refused", "nobody listens")
             assert ask_on(busy) == "a"
-        assert proxy.daemon.process.wait(5) == 1
+        assert proxy.daemon.process.wait(30) == 1
         assert "was written to: exiting" in proxy.daemon.log()
 
 

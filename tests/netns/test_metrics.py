@@ -51,7 +51,7 @@ PROGRAMMED = "kubeproxy_network_programming_duration_seconds"
 
 
 def request(proxy: Proxy, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=5)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=20)) as connection:
         with proxy.lab.node.inside():
             connection.request(method, path, headers=headers)
             answer = connection.getresponse()
@@ -178,13 +178,14 @@ def test_process(proxy):
     now = figures(proxy)
     fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
     ticks = os.sysconf("SC_CLK_TCK")
-    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert now["process_start_time_seconds"] == pytest.approx(boot + int(fields[19]) / ticks, abs=0.1)
+    # Once at least there is no pause between the two clocks.
+    boots = [time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) for _ in range(10)]
+    assert now["process_start_time_seconds"] == pytest.approx(max(boots) + int(fields[19]) / ticks, abs=0.1)
     assert 0 < now["process_cpu_seconds_total"] <= (int(fields[11]) + int(fields[12])) / ticks + 0.1
     assert now["process_virtual_memory_bytes"] == pytest.approx(int(fields[20]), rel=0.1)
     assert now["process_resident_memory_bytes"] == pytest.approx(int(fields[21]) * os.sysconf("SC_PAGESIZE"), rel=0.2)
-    # The connection that asks is one more.
-    assert now["process_open_fds"] - len(os.listdir(f"/proc/{pid}/fd")) in (0, 1)
+    # The connection that asks is one more, and so may be the one before.
+    assert now["process_open_fds"] - len(os.listdir(f"/proc/{pid}/fd")) in (0, 1, 2)
     limit = re.search(r"^Max open files +(\d+)", open(f"/proc/{pid}/limits").read(), re.MULTILINE)
     assert now["process_max_fds"] == int(limit[1])
 
@@ -254,7 +255,7 @@ def wait_moves(
             seen[series] > 0 if by is None else seen[series] == by for series, by in expected.items()
         )
 
-    wait_for(settled, lambda: f"just {expected} moved; it is {seen}", 5)
+    wait_for(settled, lambda: f"just {expected} moved; it is {seen}")
 
 
 def expect_elements(proxy: Proxy) -> None:
@@ -262,7 +263,7 @@ def expect_elements(proxy: Proxy) -> None:
         now = figures(proxy)
         return all(now[of("kube_nftd_elements", number)] == held_elements(proxy, number) for number in (4, 6))
 
-    wait_for(equal, "as many elements as the kernel holds", 5)
+    wait_for(equal, "as many elements as the kernel holds")
     now = figures(proxy)
     for number in (4, 6):
         assert now[of("kube_nftd_elements", number)] == (
@@ -347,17 +348,18 @@ def test_network_programming(proxy, family):
     web.put_endpoints(b="ready")  # says nothing
     web.settle("b")
     assert PROGRAMMED not in scrape(proxy)
-    triggered(web, {"a": "ready", "b": "ready"}, time.time())
+    since = time.time()
+    triggered(web, {"a": "ready", "b": "ready"}, since)
     now = figures(proxy)
     assert now[of(PROGRAMMED + "_count", family)] == 1
-    assert 0 <= now[of(PROGRAMMED + "_sum", family)] < 5
+    assert 0 <= now[of(PROGRAMMED + "_sum", family)] <= time.time() - since
     triggered(web, {"a": "ready", "b": "ready"}, time.time())  # no difference but this
     wait_for(lambda: figures(proxy)[of(PROGRAMMED + "_count", family)] == 2, "it is counted")
     time.sleep(max(0.0, start + 3 - time.time()))
     triggered(web, {"b": "ready"}, time.time() - 2)
     now = figures(proxy)
     assert now[of(PROGRAMMED + "_count", family)] == 3
-    assert 2 <= now[of(PROGRAMMED + "_sum", family)] < 9
+    assert 2 <= now[of(PROGRAMMED + "_sum", family)] <= 3 * (time.time() - since + 2)
     assert now[f'{PROGRAMMED}_bucket{{ip_family="{objects.FAMILY_NAME[family]}",le="1"}}'] <= 2
     web.remove_endpoints()
     web.settle()
@@ -378,7 +380,7 @@ def test_no_local_endpoints(proxy, family):
                 for number in (4, 6) for policy in ("internal", "external")
             )  # fmt: skip
 
-        wait_for(told, f"internal {internal}, external {external}", 5)
+        wait_for(told, f"internal {internal}, external {external}")
 
     def put_slice(node: str) -> None:
         told = web.as_slice({"a": "ready"})
@@ -460,7 +462,7 @@ def test_unreadable_objects(tcp):
 def test_conntrack(proxy, family):
     web = Web(proxy, family, "UDP")
     web.publish("a")
-    with web.lab.open(web.lab.client, *web.call(), timeout=0.5) as flow:
+    with web.lab.open(web.lab.client, *web.call(), timeout=2) as flow:
         assert ask_on(flow) == "a"
         before = figures(proxy)
         deleted = of("kubeproxy_conntrack_reconciler_deleted_entries_total", family)

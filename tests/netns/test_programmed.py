@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from daemon import HEALTH_PORT, http_get, wait_for
+from daemon import HEALTH_PORT, START_SECONDS, http_get, wait_for
 from objects import FAMILY_NAME
 from scenario import Proxy, Web, running, table_of_another
 from test_metrics import request
@@ -113,7 +113,7 @@ def test_readyz(everybodys):
         daemon.stop()
         said = daemon.log().count("family=IPv6 waiting")  # by the one that wanted to repair it
         daemon.launch()
-        wait_for(lambda: daemon.log().count("family=IPv6 waiting") > said, "one family cannot be programmed")
+        wait_for(lambda: daemon.log().count("family=IPv6 waiting") > said, "one family cannot be programmed", START_SECONDS)
         assert ready() == 503
         assert http_get(node, "127.0.0.1", HEALTH_PORT, "/livez")[0] == 200
     daemon.wait_programmed()

@@ -136,6 +136,7 @@ class Stream(Background):
         self.target = address, 80, protocol
         self.balancer = balancer
         self.answers: collections.Counter = collections.Counter()
+        self.asked = 0
         self.bad: list[str] = []
         self.pods: set[str] = set()  # which may answer at all
 
@@ -146,6 +147,12 @@ class Stream(Background):
             self.answers[answer] += 1
             if answer not in self.pods:
                 self.bad.append(f"{answer} from {self.target} by {node}")
+            self.asked += 1
+
+    def wait_turn(self) -> None:
+        """Until what it was about to ask, of a node chosen before, has its answer."""
+        before = self.asked
+        wait_for(lambda: self.asked > before, f"{self.target} has been asked")
 
     def ask(self, node: str | None) -> str:
         try:
@@ -301,6 +308,8 @@ def test_rollouts_lose_nothing(two_nodes, tmp_path):
         check_fallback(lab, *turns[balanced])
         for balancer in balancers.values():
             balancer.wait_rounds(1)
+        for stream in itertools.chain(*streams.values()):
+            stream.wait_turn()
         for deployment, (old, _) in turns.items():
             for pod in old:
                 pods.finish(pod, deployment.port)

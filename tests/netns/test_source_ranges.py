@@ -163,11 +163,13 @@ def test_what_is_sent_for_another_list(proxy):
     switcher.put(many(1000, 0), ports)
     before = len(transactions(proxy))
     switcher.put(many(1000, 1000), ports)
-    wait_for(lambda: len(prefixes(proxy, 4)) == 1000, "the old list is gone")
+    wait_for(lambda: (0, 1000) in transactions(proxy)[before:], "the old list is gone")
+    assert len(prefixes(proxy, 4)) == 1000
     sent = transactions(proxy)[before:]
     assert sent == [(1000 + ports, ports), (0, 1000)]
     switcher.put(many(10_000, 2000), ports)
-    wait_for(lambda: len(prefixes(proxy, 4)) == 10_000, "the old list is gone")
+    wait_for(lambda: (0, 1000) in transactions(proxy)[before + 2:], "the old list is gone")
+    assert len(prefixes(proxy, 4)) == 10_000
     sent = transactions(proxy)[before + 2:]
     assert sent[0][0] > 10_000 and sent[-1] == (0, 1000)  # its ports may follow in portions
     assert (sum(added for added, _ in sent), sum(deleted for _, deleted in sent)) == (10_000 + ports, 1000 + ports)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "http_script.h"
 
+#include "namespaces.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ev.h>
@@ -9,6 +11,9 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define FEWEST_TURNS 10
+#define MOST_TURNS 5000 /* of 2 ms at least */
 
 struct ev_loop *loop;
 
@@ -97,9 +102,11 @@ void turn(int fd)
     poll(&pollfd, 1, 2);
 }
 
+/* A pause of the machine takes time, but no turns. */
 void turn_for(double seconds)
 {
-    for (double end = clock_monotonic() + seconds; clock_monotonic() < end;)
+    const double end = clock_monotonic() + seconds;
+    for (int turns = 0; turns < FEWEST_TURNS || clock_monotonic() < end; turns++)
         turn(-1);
 }
 
@@ -199,8 +206,12 @@ static struct {
 
 static int connections[26];
 
-void forget_ports(void)
+void begin_ports(void)
 {
+    static bool entered;
+    if (!entered)
+        enter_network();
+    entered = true;
     memset(ports_by_letter, 0, sizeof(ports_by_letter));
 }
 
@@ -402,9 +413,16 @@ COMMAND(wait)
     turn_for(atof(words));
 }
 
+static unsigned lines(void)
+{
+    return logged(LOG_LEVEL_INFO) + logged(LOG_LEVEL_WARN);
+}
+
 COMMAND(await)
 {
-    turn_for(atof(words));
-    fprintf(out, "%u lines\n", logged(LOG_LEVEL_INFO) + logged(LOG_LEVEL_WARN));
+    for (int turns = 0; lines() == 0 && turns < MOST_TURNS; turns++)
+        turn(-1);
+    turn_for(0);
+    fprintf(out, "%u lines\n", lines());
     forget_logged();
 }

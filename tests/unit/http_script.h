@@ -16,7 +16,7 @@
  *     foreign A B [HOST], leave A B         another program's listeners
  *     fds begin, fds => +0                  so many more files are open
  *     wait SECONDS
- *     await SECONDS => 2 lines              how much is logged meanwhile, in whatever order
+ *     await => 2 lines                      how much is logged then, at once and in whatever order
  */
 #ifndef KUBE_NFTD_TESTS_HTTP_SCRIPT_H
 #define KUBE_NFTD_TESTS_HTTP_SCRIPT_H
@@ -78,9 +78,10 @@ struct reply ask_at(const char *host, uint16_t port, const char *method, const c
 
 /* ---- what commands name ---- */
 
-/* The port of a letter, which is a free one at first; forget_ports() before each test. */
+/* The port of a letter, which is a free one at first, in a network of the test's own; begin_ports()
+ * before each test. */
 uint16_t port_of(char letter);
-void forget_ports(void);
+void begin_ports(void);
 
 /* The socket of a connection. */
 int *connection(const char *name);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "namespaces.h"
 
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
 static void write_file(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -27,4 +31,13 @@ void enter_user_namespace(int more)
 void enter_namespaces(void)
 {
     enter_user_namespace(CLONE_NEWNET);
+}
+
+void enter_network(void)
+{
+    struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    enter_namespaces();
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ck_assert_msg(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &loopback) == 0, "lo: %s", strerror(errno));
+    close(fd);
 }

@@ -16,4 +16,7 @@ void enter_user_namespace(int more);
 
 void enter_namespaces(void);
 
+/* The same, where loopback addresses can be used: no other program takes its ports. */
+void enter_network(void);
+
 #endif

@@ -40,7 +40,7 @@ static void setup(void)
         state.family[f].in_use = true;
         state.family[f].last_updated = 1000 + f;
     }
-    forget_ports();
+    begin_ports();
     show_events = false;
     script_show_log(LOG_LEVEL_INFO);
     loop = ev_loop_new(EVFLAG_AUTO);

@@ -129,7 +129,7 @@ static void set_up(void)
         tables[f] = table_new(&config, &err);
         ck_assert_msg(tables[f], "%s", err.text);
     }
-    forget_ports();
+    begin_ports();
     script_show_log(LOG_LEVEL_WARN);
     loop = ev_loop_new(EVFLAG_AUTO);
     caches_init(&caches, &cache_ops);
