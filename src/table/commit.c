@@ -13,11 +13,6 @@
 
 /* ---- when something is due ---- */
 
-double ruleset_trim_time(const struct ruleset *rs)
-{
-    return clock_earlier(rs->steps.n ? rs->step_time : 0, source_lists_due(&rs->lists));
-}
-
 double ruleset_retry_time(const struct ruleset *rs)
 {
     return rs->quarantine.next;
@@ -25,8 +20,9 @@ double ruleset_retry_time(const struct ruleset *rs)
 
 double ruleset_due(const struct ruleset *rs)
 {
-    return clock_earlier(clock_earlier(ruleset_trim_time(rs), rs->collect_time),
-                         rs->quarantine.next);
+    const double step = rs->steps.n ? rs->step_time : 0;
+    return clock_earlier(clock_earlier(step, source_lists_due(&rs->lists)),
+                         clock_earlier(rs->collect_time, rs->quarantine.next));
 }
 
 bool ruleset_needs_commit(const struct ruleset *rs, double now)

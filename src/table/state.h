@@ -193,7 +193,6 @@ bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now
  * first of the next step or trim, check for unused chains, and retry of rejected elements. */
 bool ruleset_needs_commit(const struct ruleset *rs, double now);
 double ruleset_due(const struct ruleset *rs);
-double ruleset_trim_time(const struct ruleset *rs);
 
 /* kube-proxy's minSyncPeriod: a new change waits at most so long, in seconds, for the next attempt
  * after a failed commit or a repair (docs/behaviour.md 9.4). */
