@@ -28,8 +28,8 @@ double ruleset_due(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 || rs->restored.n > 0 ||
-           rs->repaired > 0 || (due > 0 && now >= due);
+    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
+           rs->keeping.restored.n > 0 || rs->repaired > 0 || (due > 0 && now >= due);
 }
 
 /* ---- applied state ---- */
@@ -117,7 +117,7 @@ static void add_new_instances(struct ruleset *rs)
 
 static void apply(struct ruleset *rs, double now)
 {
-    vec_clear(&rs->restored);
+    vec_clear(&rs->keeping.restored);
     vec_each (&rs->dirty, it)
         if ((*it)->kind == ENTRY_PORT)
             apply_slots(as_port(*it));
