@@ -34,6 +34,8 @@ static void forget_entry(void *ctx, void *item)
 {
     struct ruleset *rs = ctx;
     struct entry *entry = item;
+    if (rs->adoption.ours && !rs->keeping.complete)
+        kept_note(rs, entry);
     if (entry->kind == ENTRY_PORT)
         forget_port(rs, as_port(entry));
     ruleset_mark_dirty(rs, entry);
@@ -81,6 +83,7 @@ static void finish(struct ruleset *rs, enum table_state state)
     rs->flowtable.due = true;
     rs->stats.read_backs += rs->adopted;
     rs->adopted = true;
+    kept_forget(rs);
     enter(rs, ADOPTION_LOOK);
 }
 
@@ -111,6 +114,7 @@ static void forget_applied(struct ruleset *rs, bool ours)
 
 static void begin_anew(struct ruleset *rs, bool ours)
 {
+    vec_clear(&rs->keeping.restored);
     if (ours)
         enter(rs, ADOPTION_DECLARATIONS);
     else
@@ -137,7 +141,6 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
     rs->adoption.tries = 0;
     rs->strangers_stay = false;
     ruleset_forget_rechecks(rs);
-    vec_clear(&rs->restored);
     if (ruleset_look(rs, socket, &rs->adoption.exists, &ours, err))
         return -1;
     begin_anew(rs, ours);
@@ -151,6 +154,7 @@ static int begin(struct ruleset *rs, struct nft_socket *socket, struct error *er
 /* A new table may accept what the previous one rejected. */
 static void end_forgetting(struct ruleset *rs)
 {
+    rs->keeping.complete = true;
     if (rs->has_applied && !rs->adoption.ours)
         quarantine_retry(rs, INFINITY);
     read_or_make(rs);
@@ -181,6 +185,7 @@ static int take_rules(struct ruleset *rs, struct nft_socket *socket, double now,
         begin_anew(rs, false);
         return 0;
     }
+    kept_compare(rs);
     const int result = ruleset_repair_rules(rs, socket, &rules, err);
     rs->adoption.rejected = rules.rejected;
     if (result)

@@ -50,16 +50,16 @@ static bool was_seen(const struct audit *audit, const struct entry *entry, uint3
 
 /* ---- sets ---- */
 
-void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
-                const struct nft_element *element)
+static void audit_element(void *ctx, const struct nft_element *element)
 {
+    struct audit *audit = ctx;
+    struct ruleset *rs = audit->ruleset;
+    const enum table_set set = audit->walk.set;
     struct applied_element applied;
-    if (!ruleset_find_applied(rs, set, element, &applied) || !applied.same) {
-        if (rs->rechecks.n < MOST_RECHECKS)
-            ruleset_recheck_element(rs, set_name(set), element);
-    } else {
+    if (ruleset_find_applied(rs, set, element, &applied) && applied.same)
         see(audit, set, applied.entry, applied.element.slot);
-    }
+    else if (rs->rechecks.n < MOST_RECHECKS)
+        ruleset_recheck_element(rs, set_name(set), element);
 }
 
 static bool is_in(enum table_set set, const struct entry *entry)
@@ -67,31 +67,32 @@ static bool is_in(enum table_set set, const struct entry *entry)
     return entry->kind != ENTRY_PLAIN || plain_set(as_plain(entry)) == set;
 }
 
-static void finish_entry(struct audit *audit, struct ruleset *rs, enum table_set set,
-                         struct entry *entry)
+static void look_for_missing(const struct audit *audit, enum table_set set,
+                             const struct entry *entry)
 {
     const uint32_t n = entry_keys(set, entry);
     for (uint32_t i = 0; i < n; i++) {
         if (!entry_has(set, entry, i) || was_seen(audit, entry, i))
             continue;
         const struct key key = entry_key(set, entry, i);
-        recheck(rs, set, &key);
+        recheck(audit->ruleset, set, &key);
     }
 }
 
-void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole)
+/* Elements can be missing only if all of the set was read (@whole). */
+static void finish_set(struct audit *audit, enum table_set set, bool whole)
 {
-    hash_table_each (ruleset_entries(rs, set), struct entry, entry) {
+    hash_table_each (ruleset_entries(audit->ruleset, set), struct entry, entry) {
         if (!is_in(set, entry))
             continue;
         if (whole)
-            finish_entry(audit, rs, set, entry);
+            look_for_missing(audit, set, entry);
         entry->seen = 0;
     }
     vec_free(&audit->seen);
 }
 
-void audit_check_rules(struct ruleset *rs, struct nft_socket *socket)
+static void check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
     bool same = true;
@@ -146,12 +147,6 @@ static uint64_t count_found(void *ctx, enum table_set set)
     return audit->walk.state == WALK_KEYS ? count_applied(ctx, set) : 0;
 }
 
-static void audit_element(void *ctx, const struct nft_element *element)
-{
-    struct audit *audit = ctx;
-    audit_take(audit, audit->ruleset, audit->walk.set, element);
-}
-
 static void begin_set(struct audit *audit, enum table_set set)
 {
     static const struct walk_ops ops = {count_applied, ask_applied, audit_element, count_found};
@@ -181,12 +176,12 @@ static bool step(struct audit *audit, struct ruleset *rs, struct nft_socket *soc
         return false;
     if (result == WALK_FOREIGN)
         recheck(rs, audit->walk.set, &(struct key){.length = 0});
-    audit_finish(audit, rs, audit->walk.set, result == WALK_ENDED);
+    finish_set(audit, audit->walk.set, result == WALK_ENDED);
     begin_set(audit, walk_after(audit->walk.set));
     if (audit->walk.set < TABLE_SETS)
         return false;
     begin_set(audit, WALK_FIRST);
-    audit_check_rules(rs, socket);
+    check_rules(rs, socket);
     return true;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Audits: whether the kernel's sets match the applied state, one set at a time. A set is read over
- * many turns of the loop (walk.h), while commits may go on; audit_take() gets each element, and
- * audit_finish() then finds missing ones. Suspicious elements are recorded for a recheck, so the
- * kernel is queried again before anything is repaired.
+ * many turns of the loop (walk.h), while commits may go on; the elements that came then tell which
+ * are missing. Suspicious elements are recorded for a recheck, so the kernel is queried again
+ * before anything is repaired.
  */
 #ifndef KUBE_NFTD_TABLE_AUDIT_H
 #define KUBE_NFTD_TABLE_AUDIT_H
@@ -33,15 +33,5 @@ double audit_step(struct audit *audit, struct ruleset *rs, struct nft_socket *so
 
 /** Aborts an audit in progress. */
 void audit_stop(struct audit *audit);
-
-/** The kernel has @element in @set now. */
-void audit_take(struct audit *audit, struct ruleset *rs, enum table_set set,
-                const struct nft_element *element);
-
-/** Ends a set. Looks for missing elements only if all of it was read (@whole). */
-void audit_finish(struct audit *audit, struct ruleset *rs, enum table_set set, bool whole);
-
-/** Compares the rules at once (rules.h). */
-void audit_check_rules(struct ruleset *rs, struct nft_socket *socket);
 
 #endif

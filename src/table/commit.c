@@ -13,11 +13,6 @@
 
 /* ---- when something is due ---- */
 
-double ruleset_trim_time(const struct ruleset *rs)
-{
-    return clock_earlier(rs->steps.n ? rs->step_time : 0, source_lists_due(&rs->lists));
-}
-
 double ruleset_retry_time(const struct ruleset *rs)
 {
     return rs->quarantine.next;
@@ -25,15 +20,16 @@ double ruleset_retry_time(const struct ruleset *rs)
 
 double ruleset_due(const struct ruleset *rs)
 {
-    return clock_earlier(clock_earlier(ruleset_trim_time(rs), rs->collect_time),
-                         rs->quarantine.next);
+    const double step = rs->steps.n ? rs->step_time : 0;
+    return clock_earlier(clock_earlier(step, source_lists_due(&rs->lists)),
+                         clock_earlier(rs->collect_time, rs->quarantine.next));
 }
 
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     const double due = ruleset_due(rs);
-    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 || rs->restored.n > 0 ||
-           rs->repaired > 0 || (due > 0 && now >= due);
+    return rs->state != TABLE_OURS || rs->portions.left || rs->dirty.n > 0 ||
+           rs->keeping.restored.n > 0 || rs->repaired > 0 || (due > 0 && now >= due);
 }
 
 /* ---- applied state ---- */
@@ -121,7 +117,7 @@ static void add_new_instances(struct ruleset *rs)
 
 static void apply(struct ruleset *rs, double now)
 {
-    vec_clear(&rs->restored);
+    vec_clear(&rs->keeping.restored);
     vec_each (&rs->dirty, it)
         if ((*it)->kind == ENTRY_PORT)
             apply_slots(as_port(*it));

@@ -141,7 +141,8 @@ static struct port_entry *port_of(const struct ruleset *rs, const struct nft_ele
     return ruleset_port_of_number(rs, number);
 }
 
-void connections_take(struct ruleset *rs, const struct nft_element *element)
+/* Takes the total of a service port. */
+static void take_total(struct ruleset *rs, const struct nft_element *element)
 {
     const struct port_entry *port = port_of(rs, element);
     struct counted_port *count = port ? counted(&rs->connections, port->number) : NULL;
@@ -157,7 +158,8 @@ static bool has_backend(const struct slot_table *slots, const struct backend *ba
     return false;
 }
 
-bool connections_are_for(const struct ruleset *rs, const struct nft_element *element)
+/* Whether the service port of a counting element exists and its endpoint is in use. */
+static bool counts_for_somebody(const struct ruleset *rs, const struct nft_element *element)
 {
     const struct port_entry *port = port_of(rs, element);
     struct backend backend;
@@ -185,8 +187,8 @@ static void count_element(void *ctx, const struct nft_element *element)
     if (!element->key)
         return;
     if (c->set == OF_SERVICES)
-        connections_take(rs, element);
-    if (c->collects && !connections_are_for(rs, element))
+        take_total(rs, element);
+    if (c->collects && !counts_for_somebody(rs, element))
         add_unused(c, element);
 }
 
@@ -230,7 +232,7 @@ static void step(struct ruleset *rs)
         end_set(rs);
 }
 
-void connections_begin(struct ruleset *rs, double now)
+static void begin_reading(struct ruleset *rs, double now)
 {
     struct connections *c = &rs->connections;
     if (!c->of_number)
@@ -248,7 +250,7 @@ bool ruleset_read_connections(struct ruleset *rs, double since)
     if (rs->config.counting == COUNT_NOTHING || c->last_begun >= since)
         return true;
     if (!c->running)
-        connections_begin(rs, clock_monotonic());
+        begin_reading(rs, clock_monotonic());
     step(rs);
     c->due = clock_monotonic() + PATIENCE;
     return c->last_begun >= since;
@@ -265,7 +267,7 @@ static void delete_unused(struct ruleset *rs, struct nft_socket *socket, enum co
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
     vec_each (&c->unused[set], key) {
         const struct nft_element element = {.key = key->bytes, .key_length = key->length};
-        if (!connections_are_for(rs, &element))
+        if (!counts_for_somebody(rs, &element))
             nft_batch_element(&batch, ELEMENT_DELETE, set_names[set], key->bytes, key->length, NULL,
                               0);
     }
@@ -291,7 +293,7 @@ double connections_step(struct ruleset *rs, struct nft_socket *socket, double no
     if (now < next)
         return next;
     if (!c->running)
-        connections_begin(rs, now);
+        begin_reading(rs, now);
     double begun = clock_monotonic();
     step(rs);
     c->due = walk_rest(now, clock_monotonic() - begun, SHARE);

@@ -59,11 +59,4 @@ double connections_step(struct ruleset *ruleset, struct nft_socket *socket, doub
 /** Looks whether the sets are full, and logs it once. */
 void connections_check_room(struct ruleset *ruleset, struct nft_socket *socket);
 
-/** Begins a reading; reads one element of a service port. For tests. */
-void connections_begin(struct ruleset *ruleset, double now);
-void connections_take(struct ruleset *ruleset, const struct nft_element *element);
-
-/** Whether the service port of a counting element exists and its endpoint is in use. */
-bool connections_are_for(const struct ruleset *ruleset, const struct nft_element *element);
-
 #endif

@@ -80,7 +80,7 @@ static void put_applied(struct ruleset *rs, const struct restored *it)
 
 static void encode_restored(struct ruleset *rs)
 {
-    vec_each (&rs->restored, it) {
+    vec_each (&rs->keeping.restored, it) {
         rs->batch.together = true;
         if (it->there)
             put(rs, it->set, it->entry, it->slot, NULL);

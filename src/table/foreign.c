@@ -10,7 +10,9 @@
 #define NEWS_LATER (2 * TABLE_MONITOR_PAUSE)
 /* From this number of differences on, an audit rechecks everything at once. */
 #define MUCH 100
-/* Repairs take at most 1/REPAIR_SHARE of the time. */
+/* Seconds between two repairs: doubled each time; they take at most 1/REPAIR_SHARE of the time. */
+#define REPAIR_FIRST_WAIT 0.05
+#define REPAIR_LONGEST_WAIT 10.0
 #define REPAIR_SHARE 10
 /* After this many waits without a repair, the wait is reset. */
 #define CALM 10
@@ -21,12 +23,8 @@ static void enter(struct foreign *foreign, enum foreign_state state)
     foreign->state = state;
 }
 
-double repair_pace_due(const struct repair_pace *pace)
-{
-    return pace->last + pace->wait;
-}
-
-void repair_pace_done(struct repair_pace *pace, double now, double seconds)
+/* A repair that took @seconds ended at @now. */
+static void pace_repairs(struct repair_pace *pace, double now, double seconds)
 {
     if (now - pace->last > CALM * fmax(pace->wait, REPAIR_FIRST_WAIT))
         pace->wait = 0;
@@ -80,7 +78,7 @@ void foreign_refused(struct foreign *foreign, double now)
 
 static double check_due(const struct foreign *foreign, bool changed, double now)
 {
-    double due = repair_pace_due(&foreign->pace);
+    double due = foreign->pace.last + foreign->pace.wait;
     if (foreign->state == FOREIGN_REFUSED)
         return foreign->grace;
     if (changed)
@@ -225,8 +223,7 @@ void foreign_repaired(struct foreign *foreign, const struct ruleset *rs,
     foreign->found = (struct recheck_result){.differences = 0};
     enter(foreign, FOREIGN_QUIET);
     /* Two layouts compete until one of the daemons ends; each round waits for the grace period. */
-    repair_pace_done(&foreign->pace, clock_monotonic(),
-                     is_other_layout(foreign, rs) ? GRACE : seconds);
+    pace_repairs(&foreign->pace, clock_monotonic(), is_other_layout(foreign, rs) ? GRACE : seconds);
     if (sent->bytes == 0)
         return; /* nothing was wrong */
     if (state == FOREIGN_DRIFTED) {

@@ -30,17 +30,11 @@ enum foreign_state {
 };
 
 /* When to repair: at once, but with growing waits if changes go on, so that two programs cannot
- * keep each other busy. Starts zeroed. Pure. */
+ * keep each other busy. Starts zeroed. */
 struct repair_pace {
     double last; /* time of the last repair; 0: none yet */
     double wait; /* pause after it */
 };
-#define REPAIR_FIRST_WAIT 0.05
-#define REPAIR_LONGEST_WAIT 10.0
-
-/** When the next repair may begin; and the end of one at @now that took @seconds. */
-double repair_pace_due(const struct repair_pace *pace);
-void repair_pace_done(struct repair_pace *pace, double now, double seconds);
 
 /* Starts zeroed. Times are of clock_monotonic. */
 struct foreign {

@@ -58,37 +58,6 @@ static void list_desired(struct ruleset *rs, struct entry *entry)
     ruleset_mark_dirty(rs, &port->entry);
 }
 
-/* Whether changes of @entry (may be NULL) are undone, not recorded: it is quarantined, or leads to
- * a service port that is. Not of what goes: it may as well be gone. */
-static bool is_kept(const struct entry *entry)
-{
-    if (!entry || !entry->desired || entry->kind == ENTRY_PLAIN)
-        return false;
-    return entry->quarantined || port_of_entry(entry)->entry.quarantined;
-}
-
-static struct restored *find_restored(struct ruleset *rs, enum table_set set,
-                                      const struct entry *entry, uint32_t slot)
-{
-    vec_each (&rs->restored, it)
-        if (it->set == set && it->entry == entry && it->slot == slot)
-            return it;
-    return NULL;
-}
-
-static void restore(struct ruleset *rs, enum table_set set, const struct applied_element *applied,
-                    bool there)
-{
-    const uint32_t slot = applied->element.slot;
-    struct restored *known = find_restored(rs, set, applied->entry, slot);
-    const bool before = known ? known->there : applied->there;
-    rs->stats.elements += (size_t)there - (size_t)before;
-    if (known)
-        known->there = there;
-    else
-        vec_push(&rs->restored, (struct restored){set, applied->entry, slot, there});
-}
-
 /* Records that the kernel has @from, or nothing under its key (@there is false). */
 static enum observation observe(struct ruleset *rs, enum table_set set,
                                 const struct nft_element *from, bool there,
@@ -100,8 +69,8 @@ static enum observation observe(struct ruleset *rs, enum table_set set,
         return OBSERVED_SAME;
     result->missing += applied.there;
     result->strange += there;
-    if (ours && is_kept(applied.entry)) {
-        restore(rs, set, &applied, there);
+    if (ours && entry_is_kept(applied.entry)) {
+        kept_differs(rs, set, &applied, there);
         return OBSERVED_CHANGED;
     }
     /* Identifying a source list needs all of it. */

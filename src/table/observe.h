@@ -23,19 +23,9 @@ enum recheck_scope {
     RECHECK_ALL       /* anything */
 };
 
-/* An element that another program changed, of an entry that stays as applied while the kernel
- * rejects its desired state. The next commit makes it as applied again; what was rejected waits for
- * its retry. */
-struct restored {
-    enum table_set set;
-    struct entry *entry;
-    uint32_t slot;
-    bool there; /* the kernel has another one under the key */
-};
-
 enum observation {
     OBSERVED_SAME,
-    OBSERVED_CHANGED, /* repaired; or dirty now or in ruleset->restored, to be repaired */
+    OBSERVED_CHANGED, /* repaired; or dirty now or to be restored by the next commit */
     OBSERVED_ALIEN    /* needs a read-back of the table */
 };
 

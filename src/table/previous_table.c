@@ -117,8 +117,10 @@ static bool has_previous(const struct ruleset *rs, struct nft_socket *socket)
 
 /* ---- while it stays active ---- */
 
-int ruleset_repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
-                            struct error *err)
+/* Repairs the chains, rules and verdicts in one transaction, while the desired elements are
+ * unknown: another program's change might block access to the API server. -1: nothing changed. */
+static int repair_previous(struct ruleset *rs, struct nft_socket *socket, bool *repaired,
+                           struct error *err)
 {
     bool ours = false;
     struct rules_repaired done = {.bytes = 0};
@@ -146,7 +148,7 @@ double protection_step(struct protection *protection, struct ruleset *rs, struct
         protection->previous = has_previous(rs, socket);
     protection->checked = now;
     protection->look_again = false;
-    if (ruleset_repair_previous(rs, socket, &repaired, &err))
+    if (repair_previous(rs, socket, &repaired, &err))
         log_debug(1, "table", "family=%s the rules of the previous process were not checked: %s",
                   family_name(rs->family), err.text);
     error_clear(&err);

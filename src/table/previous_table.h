@@ -17,26 +17,16 @@
  */
 void ruleset_add_shadow_chains(const struct ruleset *ruleset, struct nft_socket *socket);
 
-/**
- * Repairs the chains, rules and verdicts of a table from the previous process in one transaction,
- * while its desired elements are unknown: another program's change might block access to the API
- * server. Elements and packets' records stay. Leaves alone tables of other layouts and those owned
- * by another program; claims a table that can be owned. For a ruleset that has not read the kernel
- * yet.
- * @repaired  whether something was wrong
- * -1: nothing changed; the error has the reason
- */
-int ruleset_repair_previous(struct ruleset *ruleset, struct nft_socket *socket, bool *repaired,
-                            struct error *err);
-
-/* When that is done. Starts zeroed. */
+/* When the rules of a previous table are repaired. Starts zeroed. */
 struct protection {
     double checked;  /* last check; 0: never */
     bool look_again; /* an event about the table came since */
     bool previous;   /* at that check the kernel had services of the previous process */
 };
 
-/** See table_protect(). Counts in @repairs. */
+/** See table_protect(). Leaves alone tables of other layouts and those owned by another program;
+ * claims a table that can be owned. Elements and packets' records stay. Only before the ruleset has
+ * read the kernel. Counts in @repairs. */
 double protection_step(struct protection *protection, struct ruleset *ruleset,
                        struct nft_socket *socket, double now, uint64_t *repairs);
 

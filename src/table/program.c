@@ -217,16 +217,12 @@ static int program_sets_of(struct nftnl_expr *expr, void *batch)
     return 0;
 }
 
-void program_rule(struct nftnl_rule *rule, struct nft_batch *batch)
-{
-    nftnl_expr_foreach(rule, program_sets_of, batch);
-    nft_batch_add_rule(batch, rule);
-}
-
 void program_rules(const struct layout_chain *chain, struct nft_batch *batch)
 {
-    vec_each (&chain->rules, rule)
-        program_rule(rule->rule, batch);
+    vec_each (&chain->rules, rule) {
+        nftnl_expr_foreach(rule->rule, program_sets_of, batch);
+        nft_batch_add_rule(batch, rule->rule);
+    }
 }
 
 void program_layout(const struct layout *layout, bool sets, struct nft_batch *batch)

@@ -146,6 +146,7 @@ struct owner_search {
     enum table_set set;
     bool adds;
     struct entry *owner;
+    uint32_t slot; /* of its element */
 };
 
 static void find_owner(void *ctx, const struct nft_element *element)
@@ -156,6 +157,7 @@ static void find_owner(void *ctx, const struct nft_element *element)
     if (set_owner(search->set) != OWNER_RANGES) {
         if (ruleset_find_applied(rs, search->set, element, &applied))
             search->owner = applied.entry;
+        search->slot = applied.element.slot;
         return;
     }
     vec_each (&rs->differences, it) /* the kernel names one end of a range */
@@ -164,8 +166,8 @@ static void find_owner(void *ctx, const struct nft_element *element)
             search->owner = it->entry;
 }
 
-/* The entry that has the element in a message of the batch; NULL: none. */
-static struct entry *owner_of(const struct ruleset *rs, size_t message)
+/* The entry that has the element in a message of the batch. */
+static struct owner_search find_owner_of(const struct ruleset *rs, size_t message)
 {
     const struct nlmsghdr *header = (const void *)(rs->batch.buffer + message);
     const char *set = netlink_text(nfnl_attribute(header, NFTA_SET_ELEM_LIST_SET));
@@ -174,7 +176,7 @@ static struct entry *owner_of(const struct ruleset *rs, size_t message)
                                   .adds = NFNL_MSG_TYPE(header->nlmsg_type) == NFT_MSG_NEWSETELEM};
     if (search.set < TABLE_SETS)
         nft_element_each(header, find_owner, &search);
-    return search.owner;
+    return search;
 }
 
 /* No service port can have an incomplete list. */
@@ -252,8 +254,11 @@ static void blame(struct taking *t, const struct nft_rejection *rejection)
             blame_instance(t, &it->instance, rejection->why);
             return;
         }
-    struct entry *owner = owner_of(rs, rejection->message);
-    if (owner && owner->kind == ENTRY_PLAIN)
+    const struct owner_search found = find_owner_of(rs, rejection->message);
+    struct entry *owner = found.owner;
+    if (owner && kept_give_up(rs, found.set, owner, found.slot))
+        t->n++;
+    else if (owner && owner->kind == ENTRY_PLAIN)
         blame_plain(t, as_plain(owner), rejection->why);
     else if (owner)
         take_owner(t, owner, rejection->why);

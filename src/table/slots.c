@@ -70,8 +70,10 @@ static void open_slots(slot_vec *open, size_t from, size_t to)
         vec_push(open, (uint32_t)slot);
 }
 
-void slots_arrange(const struct backends *old, const struct backends *desired,
-                   struct slot_plan *plan)
+/* Plans to have exactly @desired in the slots from 0. @old are the existing slots (unsorted, some
+ * may be empty). @plan must be empty. */
+static void arrange_slots(const struct backends *old, const struct backends *desired,
+                          struct slot_plan *plan)
 {
     slot_vec open = {0};
     open_slots(&open, 0, smaller(old->n, desired->n));
@@ -185,21 +187,17 @@ static bool rearrange_many(const struct backends *old, size_t n_used, const stru
     return found;
 }
 
-bool slots_rearrange(const struct backends *old, size_t n_used, const struct backends *went,
-                     const struct backends *came, struct slot_plan *plan)
+/* The same from a difference: of the backends in the first @n_used slots of @old, @went are removed
+ * and @came added. Scans the slots once. False, without a plan, if a backend of @went is missing.
+ */
+static bool rearrange_slots(const struct backends *old, size_t n_used, const struct backends *went,
+                            const struct backends *came, struct slot_plan *plan)
 {
     if (went->n + came->n == 0)
         return true;
     if (went->n <= 1 && came->n <= 1)
         return rearrange_one(old, n_used, went->n ? went->v : NULL, came->n ? came->v : NULL, plan);
     return rearrange_many(old, n_used, went, came, plan);
-}
-
-void slot_plan_clear(struct slot_plan *plan)
-{
-    vec_free(&plan->moves);
-    free(plan->added);
-    plan->added = NULL;
 }
 
 /* ---- desired state ---- */
@@ -216,7 +214,8 @@ static void drop_change(struct slot_table *table)
     if (!table->change)
         return;
     free(table->change->desired);
-    slot_plan_clear(&table->change->plan);
+    vec_free(&table->change->plan.moves);
+    free(table->change->plan.added);
     free(table->change);
     table->change = NULL;
     table->n_added = 0;
@@ -264,7 +263,7 @@ enum slots_verdict slots_try_change(struct slot_table *table, const backend_chan
     if (table->n_desired + came.n > smaller(MAX_BACKENDS, table->n_slots + most) + went.n)
         verdict = SLOTS_UNKNOWN;
     else if (went.n > table->n_desired ||
-             !slots_rearrange(&old, table->n_desired, &(struct backends){went.v, went.n},
+             !rearrange_slots(&old, table->n_desired, &(struct backends){went.v, went.n},
                               &(struct backends){came.v, came.n}, &plan))
         verdict = SLOTS_MISTAKEN;
     if (verdict == SLOTS_CHANGED) {
@@ -328,7 +327,7 @@ void slots_make_plan(struct slot_table *table)
     } else {
         const struct backends old = {table->slots, table->n_slots},
                               new = {change->desired, table->n_desired};
-        slots_arrange(&old, &new, &change->plan);
+        arrange_slots(&old, &new, &change->plan);
         free(change->desired);
     }
     change->desired = NULL;

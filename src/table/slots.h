@@ -39,21 +39,6 @@ static inline bool slot_is_empty(const struct backend *slot)
     return slot->port == 0;
 }
 
-/** Plans to have exactly @desired in the slots from 0. @old are the existing slots (unsorted, some
- * may be empty). @plan must be empty. */
-void slots_arrange(const struct backends *old, const struct backends *desired,
-                   struct slot_plan *plan);
-
-/**
- * The same from a difference: of the backends in the first @n_used slots of @old, @went are removed
- * and @came added. Scans the slots once. False, without a plan, if a backend of @went is missing.
- */
-bool slots_rearrange(const struct backends *old, size_t n_used, const struct backends *went,
-                     const struct backends *came, struct slot_plan *plan);
-
-/** Frees the contents of @plan and zeroes it. */
-void slot_plan_clear(struct slot_plan *plan);
-
 /* ---- the slots of a service port ---- */
 
 /* A pending change of the slots. */

@@ -215,6 +215,24 @@ void source_lists_forget(struct ruleset *rs)
     vec_free(&rs->lists.left);
 }
 
+void source_lists_keep(struct ruleset *rs, uint32_t value)
+{
+    struct source_list *list = find_number(&rs->lists, list_of_value(value));
+    if (!list)
+        return;
+    list->refs++;
+    vec_push(&rs->lists.kept, (struct kept_list){list, list->number});
+}
+
+void source_lists_unkeep(struct ruleset *rs)
+{
+    vec_each (&rs->lists.kept, it) {
+        it->list->refs--;
+        free_unused(&rs->lists, it->list);
+    }
+    vec_free(&rs->lists.kept);
+}
+
 /* ---- the kernel's lists ---- */
 
 /* An element of allowed_sources. */
@@ -245,15 +263,20 @@ static void find_sources(const struct ruleset *rs, found_source_vec *out)
     vec_sort(out, compare_found);
 }
 
-/* It stays for as long as packets may have been led to it. Takes ownership of the prefixes. */
+/* It stays for as long as packets may have been led to it. */
+static void hold_found(struct ruleset *rs, struct source_list *list, uint32_t number)
+{
+    hold(rs, list, number);
+    leave(&rs->lists, list);
+}
+
+/* Takes ownership of the prefixes. */
 static void adopt_list(struct ruleset *rs, uint32_t number, cidr_vec *prefixes)
 {
     struct source_list *list = find_content(&rs->lists, prefixes);
-    if (!list || list->number)
-        list = make(&rs->lists, prefixes);
+    if (!find_number(&rs->lists, number))
+        hold_found(rs, list && !list->number ? list : make(&rs->lists, prefixes), number);
     vec_free(prefixes);
-    hold(rs, list, number);
-    leave(&rs->lists, list);
 }
 
 /* One of its values may name a list without elements. */
@@ -261,7 +284,7 @@ static void adopt_list_of(struct ruleset *rs, const struct port_entry *port)
 {
     const uint32_t value = entry_applied(SET_SOURCE_LISTS, &port->entry);
     cidr_vec none = {0};
-    if (value && !find_number(&rs->lists, list_of_value(value)))
+    if (value)
         adopt_list(rs, list_of_value(value), &none);
     source_lists_lead(rs, 0, value);
 }
@@ -270,6 +293,9 @@ void source_lists_adopt(struct ruleset *rs, double now)
 {
     found_source_vec found = {0};
     rs->lists.now = now;
+    vec_each (&rs->lists.kept, it)
+        if (!it->list->number)
+            hold_found(rs, it->list, it->number);
     find_sources(rs, &found);
     for (size_t i = 0; i < found.n;) {
         const uint32_t number = found.v[i].list;

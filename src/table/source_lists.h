@@ -25,12 +25,19 @@ struct left_list {
     double at; /* clock_monotonic */
 };
 
+/* A list that keeps its number and elements while the table is read. */
+struct kept_list {
+    struct source_list *list;
+    uint32_t number;
+};
+
 /* Starts zeroed. */
 struct source_lists {
     struct hash_table by_content;
     struct hash_table by_number; /* those that are held */
     VEC(struct left_list) left;  /* ascending */
-    double now;                  /* of the present commit; clock_monotonic */
+    VEC(struct kept_list) kept;
+    double now; /* of the present commit; clock_monotonic */
     uint32_t last_number;
 };
 
@@ -54,6 +61,11 @@ double source_lists_due(const struct source_lists *lists);
 
 /** Once no service port holds a list: ends all other holds. */
 void source_lists_forget(struct ruleset *rs);
+
+/** The list that a service port's value leads to is to be as it is, once the table has been read;
+ * or no list is any more. */
+void source_lists_keep(struct ruleset *rs, uint32_t value);
+void source_lists_unkeep(struct ruleset *rs);
 
 /** Makes lists of the applied elements: known lists with the same content get their number back. */
 void source_lists_adopt(struct ruleset *rs, double now);

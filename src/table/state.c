@@ -77,6 +77,7 @@ void ruleset_free(struct ruleset *rs)
         return;
     reading_stop(rs);
     quarantine_free(rs);
+    kept_forget(rs);
     portions_end(rs);
     hash_table_each (&rs->frontends, struct entry, frontend)
         ruleset_free_entry(rs, frontend);
@@ -89,7 +90,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->differences);
     vec_free(&rs->steps);
     vec_free(&rs->rechecks);
-    vec_free(&rs->restored);
+    vec_free(&rs->keeping.restored);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->service_ranges);
     vec_free(&rs->pod_cidrs);

@@ -17,6 +17,7 @@
  *
  *     walk.c          all elements, in pieces -> adopt.c, at the start; audit.c, now and then
  *     observe.c       one element -> the applied state
+ *     kept.c          what stays as applied, whatever is found
  *     foreign.c       what others change: when it is looked at
  *
  * limits.c says what does not fit. flowtable.c has the devices of the flowtable, connections.c the
@@ -30,6 +31,7 @@
 #include "connections.h"
 #include "entry.h"
 #include "flowtable.h"
+#include "kept.h"
 #include "observe.h"
 #include "plan.h"
 #include "portions.h"
@@ -79,9 +81,9 @@ struct ruleset {
     double collect_time; /* next check for unused chains; 0: there are none */
     double collect_wait; /* interval of these checks, longer after failures */
     struct quarantine quarantine;
+    struct keeping keeping;
 
     VEC(struct recheck) rechecks;
-    VEC(struct restored) restored; /* by the next commit */
     enum recheck_scope recheck_scope;
     bool strangers_stay; /* unreachable chains of other programs cannot be deleted */
     size_t repaired;     /* bytes sent to repair rules; the next commit reports them */
@@ -193,7 +195,6 @@ bool ruleset_clean_unchanged(struct ruleset *rs, struct entry *entry, double now
  * first of the next step or trim, check for unused chains, and retry of rejected elements. */
 bool ruleset_needs_commit(const struct ruleset *rs, double now);
 double ruleset_due(const struct ruleset *rs);
-double ruleset_trim_time(const struct ruleset *rs);
 
 /* kube-proxy's minSyncPeriod: a new change waits at most so long, in seconds, for the next attempt
  * after a failed commit or a repair (docs/behaviour.md 9.4). */

@@ -131,9 +131,8 @@ int set_declare(const struct layout_set *layout, struct error *err);
  * flowtable. */
 void program_layout(const struct layout *layout, bool sets, struct nft_batch *batch);
 
-/** Likewise for all rules of a chain, and for one rule; its anonymous sets come ahead of it. */
+/** Likewise for all rules of a chain; the anonymous sets of a rule come ahead of it. */
 void program_rules(const struct layout_chain *chain, struct nft_batch *batch);
-void program_rule(struct nftnl_rule *rule, struct nft_batch *batch);
 
 /* ---- statements.c ---- */
 

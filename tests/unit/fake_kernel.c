@@ -30,6 +30,7 @@ static struct fake_kernel {
     bool tables_fail;
     int reads_errno;
     unsigned reads_whole, reads_torn;
+    size_t piece; /* of a dump; 0: all of a set is one */
     bool churns;
     uint32_t others; /* transactions that are not about our tables */
     bool counts_untold;
@@ -253,6 +254,7 @@ static void give(nft_element_fn fn, void *ctx, const struct fake_element *e)
                                         .data = e->data_length ? e->data : NULL,
                                         .data_length = e->data_length,
                                         .chain = *e->chain ? e->chain : NULL,
+                                        .packets = e->packets,
                                         .flags = e->is_end ? NFT_SET_ELEM_INTERVAL_END : 0};
     fn(ctx, &element);
 }
@@ -301,12 +303,39 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     return 0;
 }
 
-/* All of a set is one piece. */
+struct element_dump {
+    size_t given;
+};
+
+/* Its place is counted from the start, so a change between two pieces may skip or repeat elements.
+ * The first piece comes with the second step. */
+static enum element_dump_state dump_piece(struct element_dump **dump, const struct fake_set *set,
+                                          nft_element_fn fn, void *ctx)
+{
+    fake_element_refs refs = {0};
+    if (!*dump) {
+        *dump = xcalloc(1, sizeof(**dump));
+        return DUMP_GOES_ON;
+    }
+    list_elements(set, &refs);
+    const size_t end = (*dump)->given + kernel.piece;
+    for (; (*dump)->given < refs.n && (*dump)->given < end; (*dump)->given++)
+        give(fn, ctx, refs.v[(*dump)->given]);
+    const bool ended = (*dump)->given >= refs.n;
+    vec_free(&refs);
+    if (ended)
+        element_dump_close(dump);
+    return ended ? DUMP_ENDED : DUMP_GOES_ON;
+}
+
 enum element_dump_state element_dump_step(struct element_dump **dump, enum family family,
                                           const char *table, const char *set, nft_element_fn fn,
                                           void *ctx, struct error *err)
 {
-    const bool there = fake_find_set(asked((struct nft_socket *)dump, family, table), set);
+    const struct fake_set *there =
+        fake_find_set(asked((struct nft_socket *)dump, family, table), set);
+    if (there && kernel.piece > 0)
+        return dump_piece(dump, there, fn, ctx);
     const int result =
         nft_socket_read_elements((struct nft_socket *)dump, family, table, set, fn, ctx, err);
     return result == 0 ? DUMP_ENDED : there ? DUMP_FAILED : DUMP_MISSING;
@@ -314,7 +343,8 @@ enum element_dump_state element_dump_step(struct element_dump **dump, enum famil
 
 void element_dump_close(struct element_dump **dump)
 {
-    ck_assert_ptr_null(*dump);
+    free(*dump);
+    *dump = NULL;
 }
 
 int nft_socket_get_elements(struct nft_socket *s, enum family family, const char *table,
@@ -571,6 +601,11 @@ void fake_kernel_tear_reads(unsigned nth, unsigned n)
     kernel.reads_torn = n;
 }
 
+void fake_kernel_dump_in_pieces(size_t n)
+{
+    kernel.piece = n;
+}
+
 void fake_kernel_fail_reads(unsigned nth, unsigned n, bool tables, int why)
 {
     kernel.reads_errno = why;
@@ -793,6 +828,15 @@ void fake_kernel_put(enum family family, const char *name, const void *key, size
     if (data)
         memcpy(element.data, data, data_length);
     fake_insert(fake_find_set(table_of(family), name), &element);
+}
+
+void fake_kernel_count(enum family family, const char *name, const void *key, size_t key_length,
+                       uint64_t packets)
+{
+    struct fake_set *set = fake_find_set(table_of(family), name);
+    if (!fake_find_key(&set->elements, key, key_length))
+        fake_kernel_put(family, name, key, key_length, NULL, 0);
+    fake_find_key(&set->elements, key, key_length)->packets = packets;
 }
 
 void fake_kernel_put_end(enum family family, const char *name, const void *key, size_t key_length)

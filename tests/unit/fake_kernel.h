@@ -155,6 +155,10 @@ void fake_kernel_fail_reads(unsigned nth, unsigned n, bool tables, int why);
  * and leave one out, as the kernel may while it moves them to a larger hash table. */
 void fake_kernel_tear_reads(unsigned nth, unsigned n);
 
+/** From now on the elements of sets that are dumped in pieces come so many in each; 0: all of them
+ * in one. */
+void fake_kernel_dump_in_pieces(size_t n);
+
 /** Whether other tables change all the time, so that no two looks at the generation agree. */
 void fake_kernel_churn(bool on);
 
@@ -249,6 +253,10 @@ bool fake_kernel_rejects(const struct frontend *frontend);
 /** Puts an element into a map or set; @data may be NULL. */
 void fake_kernel_put(enum family family, const char *set, const void *key, size_t key_length,
                      const void *data, size_t data_length);
+
+/** Packets counted in an element of a set, which they make if it is not there. */
+void fake_kernel_count(enum family family, const char *set, const void *key, size_t key_length,
+                       uint64_t packets);
 
 /** Puts the end of a range into a set of single fields; the start is put like any element. */
 void fake_kernel_put_end(enum family family, const char *set, const void *key, size_t key_length);

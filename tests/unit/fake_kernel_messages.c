@@ -310,12 +310,15 @@ static bool take_element(const struct nlattr *from, struct fake_element *out)
     const struct nlattr *data = nested(from, NFTA_SET_ELEM_DATA);
     const struct nlattr *chain = nested(nested(data, NFTA_DATA_VERDICT), NFTA_VERDICT_CHAIN);
     const struct nlattr *flags = nested(from, NFTA_SET_ELEM_FLAGS);
+    const struct nlattr *counter = nested(nested(from, NFTA_SET_ELEM_EXPR), NFTA_EXPR_DATA);
     *out = (struct fake_element){.key_length = 0};
     if (!take_value(nested(from, NFTA_SET_ELEM_KEY), out->key, &out->key_length) ||
         !take_value(data, out->data, &out->data_length))
         return false;
     if (chain)
         fake_copy_name(out->chain, mnl_attr_get_str(chain));
+    if (counter)
+        out->packets = be64toh(mnl_attr_get_u64(nested(counter, NFTA_COUNTER_PACKETS)));
     out->is_end = flags && ntohl(mnl_attr_get_u32(flags)) & NFT_SET_ELEM_INTERVAL_END;
     return true;
 }

@@ -46,6 +46,7 @@ struct fake_element {
     char chain[FAKE_NAME_SIZE]; /* of a verdict */
     double unused_since;        /* of what packets no longer get to, and of its lists */
     bool foreign;               /* another program put it there */
+    uint64_t packets;           /* that its counter has */
 };
 
 struct fake_set {

@@ -161,9 +161,12 @@ COMMAND(rule)
                                 words, ip, at + 1)
                     : xstrdup(words);
     struct nftnl_rule *rule = nftnl_rule_alloc();
+    struct layout_chain rules = {.name = NULL};
     nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
     ck_assert_int_eq(statements_add(text, case_family(), rule, &err), 0);
-    program_rule(rule, &batch);
+    vec_push(&rules.rules, (struct layout_rule){.rule = rule});
+    program_rules(&rules, &batch);
+    vec_free(&rules.rules);
     nftnl_rule_free(rule);
     free(text);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "ruleset_fixture.h"
 
+#include "table/audit.h"
+#include "table/previous_table.h"
+
 #include <check.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -231,12 +234,19 @@ void wait_for_trims(void)
     now += 2 * RULESET_TRIM_DELAY;
 }
 
+/* Nothing else is due before chains that nothing uses, and what is rejected. */
+double trim_time(void)
+{
+    const double due = ruleset_due(ruleset);
+    return due == ruleset->collect_time || due == ruleset_retry_time(ruleset) ? 0 : due;
+}
+
 void sync_table(void)
 {
-    for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0; turns++) {
+    for (int turns = 0; turns == 0 || trim_time() != 0; turns++) {
         ck_assert_int_lt(turns, 6);
-        if (ruleset_trim_time(ruleset) > now)
-            now = ruleset_trim_time(ruleset);
+        if (trim_time() > now)
+            now = trim_time();
         commit();
     }
 }
@@ -246,6 +256,25 @@ uint32_t port_of(unsigned number)
     struct frontend f = frontend(number);
     const uint32_t port = fake_kernel_port(&f);
     return port ? port : (1000 + number) << PORT_LOW_BITS;
+}
+
+bool mend_previous(void)
+{
+    struct protection since = {.checked = now}; /* an earlier check is one of this process */
+    uint64_t repairs = 0;
+    protection_step(&since, ruleset, sock, now + 60, &repairs);
+    return repairs > 0;
+}
+
+bool audit_table(void)
+{
+    struct audit audit = {.due = 0};
+    bool found = false;
+    double at = audit_step(&audit, ruleset, sock, 1, now, &found);
+    while (audit.ended == 0)
+        at = audit_step(&audit, ruleset, sock, 1, at, &found);
+    audit_stop(&audit);
+    return ruleset_has_rechecks(ruleset);
 }
 
 /* ---- what shall become of packets ---- */

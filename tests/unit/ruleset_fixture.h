@@ -85,6 +85,16 @@ void commit_sends(size_t added, size_t deleted);
 /* Lets what nothing leads to come of age. */
 void wait_for_trims(void);
 
+/** Looks at the rules of the table of the process before. Whether they had been changed, and are
+ * right now. */
+bool mend_previous(void);
+
+/** Audits all of the table, each piece when it is due. Whether something is to be rechecked. */
+bool audit_table(void);
+
+/** When a commit has to delete what packets no longer reach, or to add further slots; 0: never. */
+double trim_time(void);
+
 /* Commits until nothing is left to be trimmed. */
 void sync_table(void);
 

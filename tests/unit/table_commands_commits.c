@@ -35,7 +35,7 @@ static void write_rest(FILE *out)
     const struct ruleset_stats *figures = ruleset_stats(ruleset);
     if (ruleset_needs_commit(ruleset, now))
         fputs(", more", out);
-    if (ruleset_trim_time(ruleset) != 0)
+    if (trim_time() != 0)
         fputs(", trim", out);
     if (figures->rejected)
         fprintf(out, ", %zu rejected", figures->rejected);
@@ -104,9 +104,9 @@ COMMAND(read)
 /* Commits as long as the rest of it is due, and then what is to be trimmed. */
 COMMAND(sync)
 {
-    for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0; turns++) {
+    for (int turns = 0; turns == 0 || trim_time() != 0; turns++) {
         ck_assert_int_lt(turns, 100);
-        now = fmax(now, ruleset_trim_time(ruleset));
+        now = fmax(now, trim_time());
         ck_assert_int_eq(try_commit(NULL), 0);
     }
     fputs("synced", out);
@@ -144,7 +144,7 @@ COMMAND(wait)
     if (strcmp(words, "trims") == 0)
         until = now + 2 * RULESET_TRIM_DELAY;
     else if (strcmp(words, "trim") == 0)
-        until = ruleset_trim_time(ruleset);
+        until = trim_time();
     else if (strcmp(words, "retry") == 0)
         until = ruleset_retry_time(ruleset);
     else if (strcmp(words, "collect") == 0)

@@ -5,7 +5,6 @@
 #include "table/audit.h"
 
 #include <libnftnl/set.h>
-#include <limits.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
@@ -171,66 +170,36 @@ COMMAND(look)
     ck_assert_uint_eq(ruleset_recheck(ruleset, sock).differences, 0);
 }
 
-static struct audit audit;
-static int set_looked_through;
-
-static void take_one(void *ctx, const struct nft_element *element)
-{
-    unsigned *left = ctx;
-    if (*left == 0)
-        return;
-    --*left;
-    audit_take(&audit, ruleset, set_looked_through, element);
-}
-
-static void read_set(const char *name, unsigned most)
-{
-    struct error err = {0};
-    set_looked_through = set_of_name(name);
-    ck_assert_int_eq(
-        nft_socket_read_elements(sock, family, RULESET_TABLE, name, take_one, &most, &err), 0);
-}
-
-/* As the daemon does it, each piece when it is due. */
-static void audit_in_pieces(void)
-{
-    struct audit whole = {.due = 0};
-    bool found = false;
-    double at = audit_step(&whole, ruleset, sock, 1, now, &found);
-    while (whole.ended == 0)
-        at = audit_step(&whole, ruleset, sock, 1, at, &found);
-    audit_stop(&whole);
-}
-
-/* "audit": all of it, in pieces. "audit SET N": of SET the first @N elements only; "audit times N":
- * each of them @N times. */
+/* All of it. */
 COMMAND(audit)
 {
-    const char *torn = script_word(&words);
-    if (!*torn) {
-        audit_in_pieces();
-        fputs(ruleset_has_rechecks(ruleset) ? "suspects\n" : "", out);
-        return;
-    }
-    const unsigned n = script_number(&words, 1);
-    for (int set = 0; set < TABLE_SETS; set++) {
-        for (unsigned i = 0; i < (strcmp(torn, "times") == 0 ? n : 1); i++)
-            read_set(set_name(set), strcmp(torn, set_name(set)) == 0 ? n : UINT_MAX);
-        audit_finish(&audit, ruleset, set, true);
-    }
-    audit_check_rules(ruleset, sock);
-    fputs(ruleset_has_rechecks(ruleset) ? "suspects\n" : "", out);
+    fputs(audit_table() ? "suspects\n" : "", out);
 }
 
-/* Pieces of that: "audit-begin SET N", "audit-end SET". */
+/* Pieces of that: "audit-begin SET N" reads the first @N elements of SET, "audit-end" the rest. */
+static struct audit audit;
+static double audit_due;
+
+static void audit_piece(void)
+{
+    bool found = false;
+    audit_due = audit_step(&audit, ruleset, sock, 1, audit_due, &found);
+}
+
 COMMAND(audit_begin)
 {
-    const char *set = script_word(&words);
-    read_set(set, script_number(&words, 1));
+    const enum table_set set = set_of_name(script_word(&words));
+    audit = (struct audit){.due = 0};
+    audit_due = now;
+    fake_kernel_dump_in_pieces(script_number(&words, 1));
+    while (audit.walk.set != set || audit.walk.dumped == 0)
+        audit_piece();
 }
 
 COMMAND(audit_end)
 {
-    read_set(words, UINT_MAX);
-    audit_finish(&audit, ruleset, set_looked_through, true);
+    while (audit.ended == 0)
+        audit_piece();
+    fake_kernel_dump_in_pieces(0);
+    fputs(ruleset_has_rechecks(ruleset) ? "suspects\n" : "", out);
 }

@@ -209,9 +209,9 @@ static unsigned step_through(const struct change *change)
 
 static void wait_for_rest(void)
 {
-    for (int turns = 0; ruleset_trim_time(ruleset) != 0; turns++) {
+    for (int turns = 0; trim_time() != 0; turns++) {
         ck_assert_int_lt(turns, 50);
-        now = now > ruleset_trim_time(ruleset) ? now : ruleset_trim_time(ruleset);
+        now = now > trim_time() ? now : trim_time();
         ck_assert_int_eq(try_commit(NULL), 0);
     }
 }

@@ -375,6 +375,12 @@ COMMAND(take)
     proxy_foreign_finished(proxy, FAMILY_IPV4, &by);
 }
 
+/* From now on the clock goes on by so many seconds whenever somebody looks at it. */
+COMMAND(slow)
+{
+    clock_step = atof(words);
+}
+
 /* Events of another program's change, of more than an element. */
 COMMAND(news)
 {

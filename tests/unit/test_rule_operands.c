@@ -7,9 +7,6 @@
 
 #include "table_model.h"
 
-#include "table/audit.h"
-#include "table/previous_table.h"
-
 /* One of all kinds of frontends; the first is asked for packets. */
 static const char *const wishes[] = {
     "123",
@@ -44,20 +41,10 @@ static void begin_all(int which)
     commit();
 }
 
-/* What an audit says of rules; nothing else of it is looked at. */
-static bool audit_finds(void)
-{
-    audit_check_rules(ruleset, sock);
-    return ruleset_has_rechecks(ruleset);
-}
-
 static void put_right(void)
 {
-    struct error err = {0};
-    bool mended;
     restart();
-    ck_assert_int_eq(ruleset_repair_previous(ruleset, sock, &mended, &err), 0);
-    ck_assert(mended);
+    ck_assert(mend_previous());
     tell_desired();
     commit_sends(0, 0);
     ck_assert_uint_eq(ruleset_stats(ruleset)->replaced, 0);
@@ -117,12 +104,12 @@ TESTS(what_counts_is_put_right, 1 + unit_long(CONFIGS * FAMILY_COUNT - 1))
 {
     begin_all(_i);
     fake_kernel_tolerate();
-    ck_assert(!audit_finds());
+    ck_assert(!audit_table());
     for (unsigned nth = 0; change_all(nth) > 0; nth++) {
-        ck_assert(audit_finds());
+        ck_assert(audit_table());
         put_right();
     }
-    ck_assert(!audit_finds());
+    ck_assert(!audit_table());
 }
 
 UNIT_FIXTURE(set_up_desired, teardown)

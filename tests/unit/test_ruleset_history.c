@@ -495,8 +495,7 @@ static void commit_somehow(unsigned odds)
 static void sync_somehow(void)
 {
     calm_down();
-    for (int turns = 0;
-         try_commit(NULL) || ruleset_needs_commit(ruleset, now) || ruleset_trim_time(ruleset) != 0;
+    for (int turns = 0; try_commit(NULL) || ruleset_needs_commit(ruleset, now) || trim_time() != 0;
          turns++) {
         ck_assert_int_lt(turns, 1000);
         now += RULESET_TRIM_DELAY;
@@ -639,8 +638,8 @@ static void step(void)
             reject_somehow();
         break;
     default:
-        if (ruleset_trim_time(ruleset) > now && below(3) == 0)
-            now = ruleset_trim_time(ruleset);
+        if (trim_time() > now && below(3) == 0)
+            now = trim_time();
         commit_somehow(12);
     }
 }

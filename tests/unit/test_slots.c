@@ -23,8 +23,8 @@ static struct backend backend(unsigned number)
 }
 
 /* The slots as they are by a plan. */
-static void carry_out(struct slot_plan *plan, const struct backend *old, size_t n_old, size_t n,
-                      struct backend *out)
+static void carry_out(const struct slot_plan *plan, const struct backend *old, size_t n_old,
+                      size_t n, struct backend *out)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = i < n_old ? old[i] : plan->added[i - n_old];
@@ -36,15 +36,22 @@ static void carry_out(struct slot_plan *plan, const struct backend *old, size_t 
         out[move->slot] = move->backend;
     }
     ck_assert_int_eq(plan->added != NULL, n > n_old);
-    slot_plan_clear(plan);
 }
 
 static void arrange(const struct backend *old, size_t n_old, const struct backend *wanted, size_t n,
                     struct backend *out)
 {
-    struct slot_plan plan = {0};
-    slots_arrange(&(struct backends){old, n_old}, &(struct backends){wanted, n}, &plan);
-    carry_out(&plan, old, n_old, n, out);
+    struct slot_table table = {.slots = NULL};
+    for (size_t i = 0; i < n_old; i++)
+        slots_put(&table, (uint32_t)i, &old[i]);
+    slots_set(&table, wanted, n);
+    slots_make_plan(&table);
+    carry_out(&table.change->plan, old, n_old, n, out);
+    table.n_added = (uint32_t)slots_missing(&table);
+    slots_apply(&table, (struct slot_range){0, 0});
+    for (size_t i = 0; i < n; i++)
+        ck_assert_int_eq(backend_compare(&table.slots[i], &out[i]), 0);
+    slots_clear(&table);
 }
 
 /* A random sorted choice of backends. */

@@ -302,12 +302,12 @@ static unsigned trim_all(unsigned ports)
 {
     unsigned commits = 0;
     struct commit_stats stats;
-    now = ruleset_trim_time(ruleset);
-    for (; ruleset_trim_time(ruleset) != 0 && ruleset_trim_time(ruleset) <= now; commits++) {
+    now = trim_time();
+    for (; trim_time() != 0 && trim_time() <= now; commits++) {
         ck_assert_int_eq(try_commit(&stats), 0);
         ck_assert_uint_le(stats.elements_deleted, COMMIT_PIECE + ports);
     }
-    ck_assert(ruleset_trim_time(ruleset) == 0);
+    ck_assert(trim_time() == 0);
     return commits;
 }
 
@@ -320,9 +320,9 @@ TESTS(slots_are_trimmed_in_pieces, unit_long(FAMILY_COUNT))
     commit();
     set(1, 0, 10);
     commit();
-    now = ruleset_trim_time(ruleset);
+    now = trim_time();
     ck_assert_int_eq(try_commit(NULL), 0); /* the first piece */
-    ck_assert(ruleset_trim_time(ruleset) == now);
+    ck_assert(trim_time() == now);
     set(1, 1, COMMIT_PIECE); /* into slots of the others */
     set(2, 1, 3);
     ck_assert_int_eq(try_commit(NULL), 0);
