@@ -234,11 +234,11 @@ void wait_for_trims(void)
     now += 2 * RULESET_TRIM_DELAY;
 }
 
-/* Nothing else is due before chains that nothing uses, and what is rejected. */
+/* Whatever else is due before or after: chains that nothing uses, retries of what is rejected. */
 double trim_time(void)
 {
-    const double due = ruleset_due(ruleset);
-    return due == ruleset->collect_time || due == ruleset_retry_time(ruleset) ? 0 : due;
+    return clock_earlier(ruleset->steps.n ? ruleset->step_time : 0,
+                         source_lists_due(&ruleset->lists));
 }
 
 void sync_table(void)
